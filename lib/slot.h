@@ -58,7 +58,9 @@ struct lib_slot {
 // zeroes before. SL_ENOMEM. Call slot_release in either case.
 enum sl_err slot_init(struct lib_slot *t, struct sluice *s, struct lease *l,
                       uint32_t ranges, uint32_t variables);
-// Frees what the slot owns; may be called again, and for a slot of zeroes.
+// Frees what the slot owns, when the ring's thread was joined, if there was
+// one, and no closure of the slot is open; may be called again, and for a slot
+// of zeroes.
 void slot_release(struct lib_slot *t);
 
 // ---- the ring's thread, which wants gradients

@@ -24,8 +24,10 @@
 struct introspect;
 
 // Makes the services, which say that the daemon is not serving. `services` are
-// the `count` full names that this daemon answers, "sluice.v1.Shards"; those of
-// the two standard services are added. *out is for introspect_free.
+// the `count` full names that this daemon answers, "sluice.v1.Shards" (NULL if
+// `count` is 0); those of the two standard services are added. Reflection lists
+// them all, and describes those that the embedded set has. *out is for
+// introspect_free.
 enum sl_err introspect_new(struct introspect **out, const char *const *services,
                            size_t count, struct sl_error *err);
 

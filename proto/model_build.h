@@ -125,9 +125,10 @@ enum sl_err build_ids(struct model_build *b);
 
 // ---- model_mask.c
 
-// Sets which steps of the input of the layer at hand count, and of its output,
-// as Keras' layers hand masks on. SL_EINVAL: its inputs have different masks,
-// or it would need one and has no use for it.
+// Sets which steps of the input of the layer at hand count, and of its output
+// (model_node.mask, mask_out), as Keras' layers hand masks on; after the
+// layer's builder. The edition may rise. SL_EINVAL: its inputs have different
+// masks, or it would need one and has no use for it.
 enum sl_err build_mask(struct model_build *b);
 
 // ---- model_layers.c, for builders elsewhere

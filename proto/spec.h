@@ -249,9 +249,9 @@ enum sl_err spec_check_ranges(const Sluice__V1__JobSpec *spec, uint64_t samples,
                               struct sl_error *err);
 
 struct spec_staleness {
-    uint64_t max_delay; // 0: no limit
+    uint64_t max_delay; // in updates; 0: no limit
     enum spec_staleness_rule rule;
-    double lambda; // of SPEC_STALENESS_DC: weight of the correction
+    double lambda; // of SPEC_STALENESS_DC: weight of the correction; else 0
 };
 
 // Returns the rule for late gradients of a checked spec, and its limit.
@@ -265,7 +265,9 @@ bool spec_any_delay(const Sluice__V1__TrainSpec *train);
 // open ones, if spec_open_contributions is not 0, one vector; in local with a
 // code down the parameters that workers have, and moments twice, those that are
 // kept and those of the round that is open or was before; for staleness dc the
-// versions that delayed gradients may be based on.
+// versions that delayed gradients may be based on. Rows of tables are none of
+// them, and replicas keep as many again. In mode allreduce, where workers
+// have the state, the result counts what no psserver keeps.
 uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec);
 
 // ---- precision

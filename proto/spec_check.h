@@ -110,7 +110,9 @@ enum sl_err spec_optim_check_values(const Sluice__V1__OptimizerSpec *o,
 // accepted.
 const char *spec_optimizer_fields(const Sluice__V1__OptimizerSpec *o);
 // Returns the name of a field that is set and that only the optimizer of a job
-// has, not that of a table nor the outer one; NULL: there is none. Static text.
+// has, not that of a table nor the outer one: the first of schedule, groups,
+// clipnorm and global_clipnorm; NULL: none is set. Static text. `o` need not
+// have been checked.
 const char *spec_optim_of_jobs(const Sluice__V1__OptimizerSpec *o);
 // Checks the groups of an optimizer that spec_check_optimizer accepted: their
 // number, that each has names, and the values that it gives. Whether variables

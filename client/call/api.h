@@ -45,7 +45,8 @@ const char *api_answered(const struct api_client *a);
 struct rpc_channel *api_channel(const struct api_client *a);
 // Returns the I/O threads, for further channels; they end with api_close.
 struct rpc_io *api_io(const struct api_client *a);
-// Returns the certificates for further channels; NULL: connections are plain.
+// Returns the certificates for further channels, which live until api_close;
+// NULL: no --tls-* is given, and connections are plain.
 const struct rpc_tls *api_tls(const struct api_client *a);
 // Returns the deadline of each call in milliseconds, as --timeout has it.
 int64_t api_timeout_ms(const struct api_client *a);

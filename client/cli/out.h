@@ -56,7 +56,7 @@ int out_columns(void);
 size_t out_room(void);
 
 // Returns how many columns text[bytes], which is UTF-8, takes on the screen:
-// one for each code point.
+// one for each code point, also for a last one of which bytes are cut off.
 size_t out_width(const char *text, size_t bytes);
 
 // Returns true if stdout is JSON or YAML, where what may not be shown is

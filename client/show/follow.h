@@ -39,10 +39,11 @@ struct follow_event {
 struct follow_stream;
 
 // Opens *api as api_open does, so that no thread of it takes SIGINT and
-// SIGTERM. Until follow_open these end the process, as they do while a verb
-// waits for an answer; after a failure, too. Connects with the first call only.
-// `conf` must outlive the api. SL_EINVAL: a wrong address or --tls-*; errors of
-// the certificate files; SL_EIO; SL_ENOMEM.
+// SIGTERM. Unblocks both: until follow_open they end the process, as they do
+// while a verb waits for an answer; after a failure, too. Connects with the
+// first call only. `conf` must outlive the api. SL_EINVAL: a wrong address or
+// --tls-*; SL_EDENIED: the address is not local, and no --tls-* is given; those
+// of the certificate files and of rpc_io_new; SL_EIO; SL_ENOMEM.
 enum sl_err follow_dial(struct api_client **api, const struct conf *conf,
                         struct sl_error *err);
 

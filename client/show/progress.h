@@ -42,7 +42,8 @@ enum sl_err progress_evaluated(struct buf *out, const Sluice__V1__JobStatus *s,
                                const Sluice__V1__Evaluation *e);
 
 // Appends "learning rate 0.001 from closure 40 on" for entry `rate` (from 0) of
-// the rates in *s that callbacks have reduced; it must be there.
+// the rates that callbacks have reduced (s->callbacks->rates); it must be
+// there.
 enum sl_err progress_rate(struct buf *out, const Sluice__V1__JobStatus *s,
                           size_t rate);
 

@@ -122,8 +122,9 @@ grpc_byte_buffer *rpc_msg_seal(struct rpc_msg *msg);
 
 // Waits until no payload is lent to core any more: a socket that died is torn
 // down by threads of its own, which even grpc_shutdown_blocking does not join
-// while a channel is still on its way out. After 10 s it logs a warning and
-// returns.
+// while a channel is still on its way out. Called behind that by the end of the
+// last rpc_io, when nothing is sent any more; not on an I/O thread. After 10 s
+// it logs a warning and returns: core may read those payloads later.
 void rpc_msg_await_releases(void);
 
 // ---- rpc_status.c: codes and texts on the wire

@@ -23,8 +23,10 @@
 //          a peer that calls again and again costs no allocation. Beyond
 //          RPC_LIMIT_IDLE records it is freed with the peer's last call.
 //          A call is the caller's and stays until it has left; `who` is
-//          copied. No pointer is NULL but where it is said.
-// Errors   SL_EBUSY names the limit and the peer; SL_ENOMEM.
+//          copied, cut to RPC_LIMIT_WHO. No pointer is NULL but where it is
+//          said.
+// Errors   SL_EBUSY names the limit, and the peer if that alone is over it;
+//          SL_ENOMEM. `err` may be NULL.
 #ifndef COMMON_NET_RPC_LIMIT_H
 #define COMMON_NET_RPC_LIMIT_H
 
@@ -79,7 +81,8 @@ void rpc_limit_release(struct rpc_limit *l);
 // Counts `call` (all zeroes) as an open call of the named peer. `trusted`: it
 // runs as this host's own user, has no limit of its own, and is not refused for
 // the limit of all; what the peer's record was made with holds. SL_EBUSY: a
-// limit is reached, and nothing was counted; SL_ENOMEM.
+// limit is reached, and nothing was counted; the caller then calls
+// rpc_limit_refused for the log. SL_ENOMEM. `call` is untouched after both.
 enum sl_err rpc_limit_enter(struct rpc_limit *l, struct rpc_limit_call *call,
                             const char *who, bool trusted,
                             struct sl_error *err);
@@ -111,8 +114,9 @@ void rpc_limit_has(struct rpc_limit *l, struct rpc_limit_call *call,
                    size_t bytes);
 
 // Notes that the call's answer of `bytes` bytes is on its way: its request
-// counts no longer, and the answer counts as unread until rpc_limit_leave. Does
-// nothing if the call has not entered.
+// counts no longer, and the answer counts as unread until rpc_limit_leave. At
+// most once for each call, and not while the call waits. Does nothing if the
+// call has not entered.
 void rpc_limit_answer(struct rpc_limit *l, struct rpc_limit_call *call,
                       size_t bytes);
 

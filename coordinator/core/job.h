@@ -336,9 +336,10 @@ const char *job_word(const struct job *job);
 
 // Frees the memory that only a running job needs: works, running evaluation,
 // evidence, ring, groups, results of audits, what workers contributed. The
-// evaluations that have ended stay. The job must have no leases (asserted).
-// Functions that read evidence (job_steps, evidence_*) must not be called any
-// more; shards, layout and cuts stay. A second call does nothing.
+// evaluations that have ended stay. The job has ended, or is about to be freed,
+// and has no leases (asserted). Functions that read evidence (job_steps,
+// evidence_*) must not be called any more; shards, layout and cuts stay, also a
+// cut under way. A second call does nothing.
 void job_release_work(struct job *job);
 
 // Sets layout, schedule, shards and evidence (with nothing counted) of a job

@@ -18,7 +18,8 @@ struct dashboard;
 // one is a second old; does nothing while there is no coordinator.
 void lists_pace_take(struct dashboard *d);
 
-// Frees the list of members; the next request that needs it makes another.
+// Frees the list of members, if there is one, which no answer borrows; the next
+// request that needs it makes another.
 void lists_forget_cluster(struct dashboard *d);
 
 // ---- handlers of http: arg is the dashboard, paths and queries are those of

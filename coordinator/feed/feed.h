@@ -11,8 +11,9 @@
 // Memory   as events.h and traces.h say. NULL for a feed: nothing is kept (but
 //          not of feed_keep); no other pointer is NULL but where it is said.
 //          What is passed is copied; the clock is borrowed until feed_free.
-//          What is returned is the feed's, not to be changed, and valid until
-//          feed_free.
+//          What is returned is the feed's, not to be changed, and lives until
+//          feed_free; events, spans and curves in it may go with the next call
+//          that adds, and with feed_forget.
 // Units    microseconds of the wall clock.
 // Errors   none: what cannot be kept is missing, and the log says so.
 #ifndef COORDINATOR_FEED_FEED_H
@@ -85,8 +86,9 @@ void feed_span(struct feed *f, uint64_t uid, const struct lease_span *span,
 void feed_point(struct feed *f, uint64_t uid, const struct curve_point *point,
                 bool final);
 
-// Frees the spans and curves of a deleted job, also in the file; its events
-// stay.
+// Frees the spans and curves of the deleted job `uid`, if it has any, and has
+// the feed's thread remove them from the file; what it cannot remove comes back
+// with the next start. Its events stay.
 void feed_forget(struct feed *f, uint64_t uid);
 
 // Returns the present time of the feed's clock; 0 if f is NULL.

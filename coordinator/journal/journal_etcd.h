@@ -72,7 +72,7 @@ struct journal_leader {
     // Returns for how many ms this process may still believe that it leads; at
     // most so long a write waits for etcd. On the journal's thread. NULL: 10 s.
     int64_t (*left_ms)(void *arg);
-    void *arg;
+    void *arg; // borrowed until journal_close
 };
 
 // Reads what is new (H3), makes or upgrades the tables, and turns `j` into the

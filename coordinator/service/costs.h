@@ -12,8 +12,9 @@
 // time of its own.
 //
 // Threads  the caller's.
-// Memory   one account per certificate. When there are COSTS_ACCOUNTS all begin
-//          anew: a pointer holds until the next costs_of.
+// Memory   one account per certificate. When there are COSTS_ACCOUNTS and one
+//          more is wanted, all begin anew: a pointer holds until the next
+//          costs_of.
 // Units    us of work, ms of a monotonic clock.
 // Errors   SL_EBUSY says how often it may, and nothing was counted. `err` may
 //          be NULL, no other pointer that is passed.
@@ -56,7 +57,8 @@ void costs_init(struct costs *c);
 void costs_release(struct costs *c);
 
 // Returns the account of the bearer of this certificate, or the one account of
-// all processes of this host without a certificate. NULL: no memory.
+// all processes of this host without a certificate; makes it if it is missing.
+// All bearers of a certificate for any name have one. NULL: no memory.
 struct cost *costs_of(struct costs *c, const struct access_who *who);
 
 // Charges `us` of work to `t` (all zeroes at first), and returns for how many

@@ -96,8 +96,10 @@ void lead_check(struct lead *l);
 // the lease's file if etcd has ended the lease. A second call does nothing.
 void lead_stop(struct lead *l);
 
-// Frees l, with a journal that was not taken, after lead_stop and a turn of the
-// loop, or if it was never started. NULL is allowed.
+// Frees l, with a journal and rows that were not taken, after lead_stop and a
+// turn of the loop, or if it was never started. Those of lead_take and
+// lead_journal_of are closed before, as they ask l how long it leads. NULL is
+// allowed.
 void lead_free(struct lead *l);
 
 // Ends the lease of a process that has died (its number is in `file`), and

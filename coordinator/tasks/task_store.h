@@ -66,7 +66,8 @@ enum sl_err store_queue_add(struct task_store *s, uint64_t *id,
                             const char *tenant, const char *name,
                             uint32_t limit, struct sl_error *err);
 
-// Changes how many tasks a queue may keep.
+// Changes how many tasks a queue may keep; 0: BOOK_LIMIT, after the next load.
+// Tasks that are more than that stay.
 enum sl_err store_queue_limit(struct task_store *s, uint64_t id, uint32_t limit,
                               struct sl_error *err);
 

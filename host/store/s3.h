@@ -65,9 +65,12 @@ struct s3 {
     _Atomic bool leaving;     // calls end within a second or two: SL_ECANCELED
 };
 
-// Returns the settings `given`, not NULL, with those of the environment and
-// then the defaults where it has none. Strings, none of them NULL, are borrowed
-// from both.
+// Returns the settings `given`, not NULL. For a string that is NULL or "" it
+// takes that of the environment (AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL;
+// AWS_REGION or AWS_DEFAULT_REGION), else ""; for a patience of 0
+// S3_PATIENCE_MS. `trust` is AWS_CA_BUNDLE, or "", and part_bytes
+// S3_PART_BYTES. Strings of the result, none of them NULL, are borrowed from
+// both.
 struct s3_setup s3_setup_of(const struct store_setup *given);
 
 // Makes the client, without its file system, for s3_free; sends no request.

@@ -161,7 +161,7 @@ enum graph_cores {
     GRAPH_CORES_SLOWER,    // they were slower, by trying
     GRAPH_CORES_WRONG,     // they compute wrongly here, by trying
 };
-// Returns the words for `c` in logs; static.
+// Returns the words for `c` in logs, "unknown" for any other number; static.
 const char *graph_cores_name(enum graph_cores c);
 
 struct graph_picks {

@@ -162,8 +162,9 @@ void hosted_send_hello(struct hosted *h);
 void hosted_send_rates(struct hosted *h, uint64_t closure);
 // Sends a report of an ADMITTED shard with its counted set, and 1 above the
 // closure of the CloseRound that it answers; 0: none. Waits for the shard's
-// lock. Notes what was told (h->told_steps), by which, without memory, the next
-// heartbeat tries again.
+// lock. Notes what was told (h->told_steps), also without a stream, as a hello
+// tells it then. Without memory nothing is noted, by which the next heartbeat
+// tries again.
 void hosted_send_counted(struct hosted *h, uint64_t answers);
 // Closes an ADMITTED shard, so that no more steps are counted, and sends its
 // last report, with all its tables. Waits for the shard's lock.

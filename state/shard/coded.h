@@ -102,7 +102,8 @@ void coded_write(const struct coded *p, enum wire_type type,
 // Writes a payload as coded_write does, of `values` plus `beta` times what
 // earlier payloads left out, which is kept in `rest` (an element for each of
 // the values, at first 0), and keeps in `rest` what this one leaves out. To a
-// moving statistic nothing is added.
+// moving statistic nothing is added, and its rest becomes 0. Where a sum is not
+// finite, neither is `rest` from then on, and coded_check refuses the payload.
 void coded_write_rest(const struct coded *p, enum wire_type type, float beta,
                       const float *values, float *rest, void *out);
 

@@ -61,8 +61,9 @@ void freeze_release(struct freeze *f);
 void freeze_touch(struct freeze *f, size_t offset, size_t n);
 
 // Begins to read a block of the image, each once: copies it from the memory, if
-// it is pending, to `space` (FREEZE_BLOCK_BYTES, the caller's, aligned),
-// without the lock. The copy may be torn until freeze_take has checked it.
+// it is pending, to `space` (FREEZE_BLOCK_BYTES, the caller's, aligned
+// for f32), without the lock. The copy may be torn until freeze_take has
+// checked it.
 void freeze_copy(const struct freeze *f, size_t block, void *space);
 // Ends the read that freeze_copy began, under the lock. The block is *n bytes
 // at *at: in `space`, or in the side if a push has changed the memory.

@@ -101,8 +101,10 @@ size_t tables_answer_bytes(const struct tables *t, const struct tables_push *p);
 void tables_counts(const struct tables *t, struct rowset_counts *sum,
                    struct rowset_counts *each);
 
-// Begins an instant of all tables, the state after update `version`
-// (rowset_freeze), until tables_thaw.
+// Begins an instant of all tables, the state after update `version`, the newest
+// (0: none was), until tables_thaw: rows that updates change meanwhile are
+// saved first (rowset_freeze). No instant is under way, here and below. Does
+// nothing slow, and does not fail.
 void tables_freeze(struct tables *t, uint64_t version);
 // Begins an instant of the records alone that changed after update `since`
 // (rowset_freeze_changed), and sets the ids apart that went (rowset_gone_seal),

@@ -115,9 +115,10 @@ void worker_member_able(struct worker_member *m, bool able, const char *why);
 // called again. `drained` is called later, not in here.
 void worker_member_drain(struct worker_member *m, const char *why);
 
-// Ends a drain: new leases are taken again, and leases that have not been
-// handed back yet go on, unless their gate is closed already. Sends a heartbeat
-// soon.
+// Ends a drain, and forgets its reason: new leases are taken again, and leases
+// that have not been handed back yet go on, unless their gate is closed
+// already; `drained` is not called for that drain any more. Sends a heartbeat
+// soon, which is all that it does without a drain.
 void worker_member_stay(struct worker_member *m);
 
 // Closes all gates: leases that run end now, in the midst of a step, and are

@@ -143,7 +143,9 @@ bool ring_feed_lags(struct ring_feed *f);
 // part is not the rank's any more, the feed ends.
 bool ring_feed_wants(struct ring_feed *f, const struct rank *r, uint32_t part);
 // Makes the image of `part` that is asked for, which is in host memory; does
-// nothing if none is. Without memory the image is made later, or the feed ends.
+// nothing if none is. The part may change once it returns: what a round is
+// about to change is copied first. Without memory for the image it is still
+// asked for, and without memory for its head the feed ends.
 void ring_feed_image(struct ring_feed *f, uint32_t part);
 
 #endif

@@ -184,8 +184,9 @@ uint32_t compile_scale_or_center(struct build *b, const struct model_node *node,
 // KERN_UNARY_NONE for softmax alone, which is an op of its own.
 enum kern_unary_kind compile_unary(const struct model_node *node, float *a);
 
-// Returns the window of a convolution or pool, with its pads; a global pool's
-// is the whole image.
+// Returns the window of a convolution, pool or up-sampling, with its pads; a
+// global pool's is the whole image, with strides of 1. That of a transposed
+// convolution goes over its output.
 struct kern_window compile_window(const struct model_node *node);
 
 // ---- compile_operand.c

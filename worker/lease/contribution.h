@@ -14,7 +14,7 @@
 //     get        the samples of the next micro-batch
 //       start    its program may run
 //       loss     when it is known
-//     put        when its ops were run
+//     put        when its ops were run; then the caller adds 1 to `at`
 //
 // The caller that runs the ops decides what is waited for and what is sent, and
 // when: the gradient is whole, in the vector of the struct step, behind the ops
@@ -56,7 +56,7 @@ struct contribution {
     uint64_t kernels;
 
     // The micro-batch under way.
-    uint32_t at; // its index in the step
+    uint32_t at; // its index in the step; moved on by the caller, behind put
     struct batch batch;
     bool held; // `batch` is to be put back
     struct job_program *p;
@@ -121,8 +121,9 @@ void contribution_loss(struct contribution *c);
 // decides the bits of a right gradient, the kernel of every op included. To be
 // called when all micro-batches of an audited contribution have started.
 uint64_t contribution_kind(const struct contribution *c);
-// Gives the micro-batch's samples back, also after a failure; does nothing if
-// no batch is held.
+// Waits until no device reads the micro-batch's samples, and gives them back
+// (step_put); to be called after a failure, too. Does nothing if no batch is
+// held. c->at stays: the caller adds 1 to it before the next contribution_get.
 void contribution_put(struct contribution *c);
 
 #endif

@@ -6,7 +6,8 @@
 // of the sample's bag combined, and gives back the gradient of this vector,
 // which is that of each of these rows times the rows' weight in it.
 //
-//   job_rows_begin        a step begins; then, for each of its micro-batches,
+//   job_rows_begin        a step begins (job_rows_again: another share of it);
+//                         then, for each of its micro-batches,
 //     job_rows_pull       before it: its rows, into the programs;
 //     job_rows_meet       likewise, with the other members of a group;
 //     job_rows_kept       likewise, those that it had before (A1)
@@ -87,8 +88,10 @@ void job_rows_unkeep(struct job_rows *r);
 enum sl_err job_rows_kept(struct job_rows *r, uint32_t at,
                           const struct step_program *p,
                           const struct id_bag *bags, struct sl_error *err);
-// Begins another share of a step of a group, whose rows are kept
-// (job_tables_again).
+// Begins another share of a step of a group: forgets the gradients that were
+// taken, and adds one of zeros for each row that is kept (job_tables_again).
+// Called when no range of the sync is under way; job_rows_kept and
+// job_rows_take follow. SL_ENOMEM, SL_ERANGE: some may have been added.
 enum sl_err job_rows_again(struct job_rows *r, struct sl_error *err);
 // Asks for the present rows of a later step, which has `bags`, and waits for
 // nothing; from->tags is NULL. Does nothing if some were asked for already, or

@@ -23,7 +23,7 @@ struct kept {
     struct list jobs; // struct worker_job, least used first
     unsigned count;
     uint64_t bytes, budget; // bytes that kept jobs take, and may take
-    uint64_t let_go;        // jobs dropped for want of room, ever
+    uint64_t let_go;        // jobs that the caller dropped for want of room
 };
 
 // Makes `k` empty, with a budget in bytes.
@@ -42,7 +42,8 @@ void kept_use(struct kept *k, struct worker_job *job);
 // Sets how many bytes `job`, which must be in the list, takes now.
 void kept_weigh(struct kept *k, struct worker_job *job, uint64_t bytes);
 
-// Takes `job`, which must be in the list, out of it; the caller frees the job.
+// Takes `job`, which must be in the list, out of it, and its bytes off
+// k->bytes; the caller frees the job.
 void kept_remove(struct kept *k, struct worker_job *job);
 
 // Returns the job that must go before `more` further jobs are kept, which take

@@ -15,9 +15,9 @@
 // FINISHING and its last point is a second old. Does nothing without a feed.
 void curves_sample(struct coord *c, struct job *job);
 
-// Adds the last point of a job that is about to end, while its state and its
-// evidence are there. Does nothing for a job that is PLACING, or without a
-// feed.
+// Adds the last point of a job that is about to end, however young the point
+// before it is; once, while the job's state and its evidence are there (before
+// job_release_work). Does nothing for a job that is PLACING, or without a feed.
 void curves_end(struct coord *c, struct job *job);
 
 #endif
