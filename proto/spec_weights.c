@@ -118,8 +118,8 @@ enum sl_err spec_check_weights(Sluice__V1__JobSpec *spec, const struct model *m,
     if (rc == SL_OK && (classes || train->sample_weight != NULL) &&
         weights_mixed(train))
         rc = sl_fail(err, SL_EINVAL,
-                     "%s: mixup and cutmix mix samples, whose weights would "
-                     "have to be mixed as well; use one or the other",
+                     "%s: mixup and cutmix mix samples, and their weights "
+                     "would have to be mixed as well; use one or the other",
                      classes ? "train.class_weight"
                              : "data.train.sample_weight");
     return rc;

@@ -175,9 +175,9 @@ enum sl_err keras_refuse(struct keras_graph *g, const char *name,
 const char *keras_str(const json_t *object, const char *key);
 
 // Returns the items of `value` if that is a tuple, {"class_name": "__tuple__",
-// "items": [...]}: a list; in a wrong file another value, or NULL if it has no
-// items. Else returns `value` itself, which may be NULL. Tuples in the list
-// stay as they are.
+// "items": [...]}: a list. Else returns `value` itself, which may be NULL, also a
+// tuple in a wrong file that has no list of items. Tuples in the list stay as
+// they are.
 const json_t *keras_plain(const json_t *value);
 
 // Returns true if the values a and b are equal. 1 equals 1.0, except within an

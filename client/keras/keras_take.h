@@ -37,9 +37,8 @@ struct keras_rule {
 
 // Each takes argument `value` of rule `r` for the layer at hand: it sets
 // t->to[field], or adds nothing where a null or `otherwise` is what a job has
-// anyway. `value` is as keras_plain gives it: a list, never a __tuple__ object;
-// NULL in a wrong file. SL_ENOTSUP, with the layer and the argument: it cannot
-// be said.
+// anyway. `value` is as keras_plain gives it, never NULL: of a tuple the list.
+// SL_ENOTSUP, with the layer and the argument: it cannot be said.
 
 // Takes any value and adds nothing: the argument changes no result. Returns
 // SL_OK always.

@@ -30,10 +30,10 @@ const char *keras_str(const json_t *object, const char *key)
 const json_t *keras_plain(const json_t *value)
 {
     const char *class_name = keras_str(value, "class_name");
+    const json_t *items = json_object_get(value, "items");
+    bool tuple = class_name != NULL && strcmp(class_name, "__tuple__") == 0;
 
-    if (class_name != NULL && strcmp(class_name, "__tuple__") == 0)
-        return json_object_get(value, "items");
-    return value;
+    return tuple && json_is_array(items) ? items : value;
 }
 
 bool keras_same(const json_t *a, const json_t *b)

@@ -483,6 +483,11 @@ TEST(keras, what_is_no_model_is_refused)
                  SEQUENTIAL("{'class_name': 'Dense', 'config': {'name': 'd', "
                             "'units': 3, 'lora_rank': 4}}"),
                  "has lora_rank: 4; that argument is not known");
+    // A tuple without items is a value like another that is none.
+    refused_text(SL_ENOTSUP,
+                 SEQUENTIAL("{'class_name': 'Masking', 'config': {'name': 'd', "
+                            "'mask_value': {'class_name': '__tuple__'}}}"),
+                 "known is one number");
     refused_text(SL_ENOTSUP,
                  SEQUENTIAL("{'class_name': 'Dense', 'config': {'name': 'd', "
                             "'units': 3, 'activation': {'module': 'mine', "

@@ -240,8 +240,8 @@ TEST(spec, weights_that_cannot_be_are_refused)
         "data.train: takes no 'sample_weight' with images");
     refused(WEIGHED(ONE_HOT, "'class_weight':[1,2,3]",
                     NPZ ",'augment':[{'mixup':0.2}]"),
-            "train.class_weight: mixup and cutmix mix samples, whose weights "
-            "would have to be mixed as well; use one or the other");
+            "train.class_weight: mixup and cutmix mix samples, and their "
+            "weights would have to be mixed as well; use one or the other");
 }
 
 TEST(spec, labels_of_rows_are_for_workers_that_know_them)
