@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Images: the imagenette example, drawn and from a folder of files; batch
-normalization's moving statistics are counted once, whoever dies."""
+"""Images: the imagenette example, drawn, from a folder of files and from archives on
+a web server; the U-Net example; batch normalization's moving statistics are counted
+once, whoever dies."""
 import json
 import pathlib
 import random
 import shutil
 import struct
+import tarfile
 import zlib
 
 from cluster import ROOT, Cluster, check, check_counts, check_equal, main, shared
+from recurrent_test import learnt
 from training import Training
+from web import Web, certificate
 
 FILES = ROOT / "tests" / "unit" / "worker" / "images"
 dice = random.Random(7)
@@ -97,6 +101,42 @@ def a_folder_of_files_is_trained_on():
         found = [x for x in lines if x["msg"] == "images found"]
         check(found and found[0]["images"] == 122 and found[0]["others"] == 1,
               "the worker did not say what it found and skipped", found)
+
+
+def the_imagenette_example_reads_archives_over_https():
+    """Ten classes, each of its colour; a worker reads the archives' bytes alone."""
+    with Cluster(psservers=2, workers=0) as c:
+        certificate(c.dir)
+        with Web(c.dir / "web", c.dir) as web:
+            place = f"{web.url}/imagenette"
+            (c.dir / "web" / "imagenette").mkdir(parents=True)
+            for name, images in (("train", 32), ("val", 6)):
+                root = folder_of(c.dir / name, images, {
+                    f"n{i:08}": (25 * i, 250 - 25 * i, 40 + 60 * (i % 4)) for i in range(10)})
+                with tarfile.open(c.dir / "web" / "imagenette" / f"{name}.tar", "w") as tar:
+                    tar.add(root, ".")
+                shutil.rmtree(root)
+            c.args["worker"] += ["--data-allow", place, "--cache", str(c.dir / "cache"),
+                                 "--cache-bytes", "64MiB"]
+            for name in ("w-0", "w-1"):
+                c.start(name, environment={"SSL_CERT_FILE": str(c.dir / "cert")})
+            sets = {"data.train.x": f"{place}/train.tar", "data.test.x": f"{place}/val.tar",
+                    "train.batch": 16}
+            job = c.run("submit", ROOT / "examples" / "imagenette-https.yaml", "--no-wait",
+                        *(word for k, v in sets.items() for word in ("--set", f"{k}={v}")))
+            done = c.wait_state(job.stdout.strip(), limit_s=240)
+            check_counts(done)
+            accuracy = [e["accuracy"] for e in done["evaluations"]]
+            check(max(accuracy) > 0.6, f"accuracy of 5 epochs: {accuracy}")
+            check({path for _, path, _ in web.asked} == {
+                "/imagenette/train.tar", "/imagenette/val.tar"}, "what was asked for")
+
+
+def the_shapes_example_tells_pixels_apart():
+    with Cluster(psservers=2, workers=2) as c:
+        accuracy = learnt(c, "shapes")["accuracy"]
+        # A net that sees what is bright, and not its form, has 0.93; it gets to 0.98.
+        check(accuracy > 0.95, "accuracy", accuracy)
 
 
 def broken_folders_fail_the_job_and_say_why():
@@ -264,6 +304,8 @@ def moving_statistics_are_counted_once():
 
 if __name__ == "__main__":
     main([the_imagenette_example_learns_without_files,
+          the_imagenette_example_reads_archives_over_https,
+          the_shapes_example_tells_pixels_apart,
           a_folder_of_files_is_trained_on,
           broken_folders_fail_the_job_and_say_why,
           which_folder_is_which_output_is_told,

@@ -223,8 +223,9 @@ def examples_run_as_they_are():
     with Up() as up:
         names = {p.stem for p in (ROOT / "examples").glob("*.yaml")}
         names -= {"skypilot"}  # a task of its own, of launch_test.py
-        # movielens_test.py and recurrent_test.py have data of these.
-        check_equal(names - {"external", "movielens", "forecast", "code"},
+        # movielens_test.py, recurrent_test.py and images_test.py have data of these.
+        check_equal(names - {"external", "movielens", "forecast", "code", "shapes",
+                             "imagenette-https"},
                     set(shorter), "examples with a test")
         examples = shutil.copytree(ROOT / "examples", up.dir / "examples")
         subprocess.run([sys.executable, examples / "clicks_data.py"], check=True)
