@@ -8,6 +8,7 @@
 
 #include "common/base/mem.h"
 #include "common/base/suggest.h"
+#include "proto/field.h"
 #include "proto/model_build.h"
 
 static enum sl_err model_no_memory(const struct model_build *b)
@@ -154,6 +155,44 @@ static enum sl_err connect(struct model_build *b)
     return SL_OK;
 }
 
+// Makes the layer at hand, which shares the variables of another one, that
+// layer with its own name and inputs.
+static enum sl_err build_shared(struct model_build *b)
+{
+    const Sluice__V1__LayerSpec *own = b->layer, *first;
+    uint32_t from = model_node_number(b, own->shares);
+    const char *key = field_outside(&own->base, " type name inputs shares ");
+
+    if (from == 0 || from >= b->at)
+        return build_fail(b, "shares '%.60s', which is no layer before it",
+                          own->shares);
+    first = b->spec->layers[from - 1];
+    if (strcmp(own->type, first->type) != 0)
+        return build_fail(b, "shares '%s', which is of type %s", own->shares,
+                          first->type);
+    if (key != NULL)
+        return build_fail(b,
+                          "takes no '%s': it shares '%s', and has all keys of "
+                          "that",
+                          key, own->shares);
+    if (first->shares != NULL)
+        return build_fail(b, "shares '%s', which shares '%s' itself: name that",
+                          own->shares, first->shares);
+    if (first->rows != NULL)
+        return build_fail(b,
+                          "shares '%s', which has rows of a table: those "
+                          "belong to one layer",
+                          own->shares);
+    build_needs(b, MODEL_EDITION_SHARES);
+    b->shares = from;
+    b->called = *first;
+    b->called.name = own->name;
+    b->called.inputs = own->inputs;
+    b->called.n_inputs = own->n_inputs;
+    b->layer = &b->called;
+    return SL_OK;
+}
+
 static enum sl_err build_nodes(struct model_build *b)
 {
     for (b->at = 1; b->at < b->m->nodes_count; b->at++) {
@@ -163,7 +202,10 @@ static enum sl_err build_nodes(struct model_build *b)
         b->node = &b->m->nodes[b->at];
         for (unsigned w = 0; w < MODEL_WEIGHTS; w++)
             b->node->weight[w] = MODEL_NONE;
-        rc = connect(b);
+        b->shares = 0;
+        rc = b->layer->shares != NULL ? build_shared(b) : SL_OK;
+        if (rc == SL_OK)
+            rc = connect(b);
         if (rc == SL_OK)
             rc = build_layer(b);
         if (rc != SL_OK)

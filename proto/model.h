@@ -92,6 +92,7 @@
 // 49 train.weight, which psservers alone must know, and train.norm of programs
 // 50 masks of steps
 // 53 weights of samples and classes, which workers alone must know
+// 54 layers that share the variables of others
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -131,6 +132,7 @@
 #define MODEL_EDITION_WEIGHTS 49
 #define MODEL_EDITION_MASKS 50
 #define MODEL_EDITION_WEIGHED 53
+#define MODEL_EDITION_SHARES 54
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {
@@ -267,8 +269,8 @@ struct model_variable {
     const char *name; // "conv2d/kernel"; owned by the model
     struct model_shape shape;
     enum model_kind kind;
-    // MODEL_MOVING. 1, as a frozen layer's variables have it: it stays,
-    // whatever is pushed
+    // MODEL_MOVING: of all calls of its layer in a step. 1, as a frozen layer's
+    // variables have it: it stays, whatever is pushed
     double momentum;
     struct model_init init;
     double l1, l2; // factors of its absolute values and squares in the loss
@@ -278,6 +280,7 @@ struct model_variable {
     uint32_t keras_order[MODEL_RANK_MAX];
     uint64_t first, elements; // its range of the flat vector
     uint32_t node;            // MODEL_NONE in an external model
+    uint32_t calls; // nodes that have it: `node`, and those that share it
 };
 
 struct model {

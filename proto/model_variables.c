@@ -111,6 +111,31 @@ static enum sl_err regularize(struct model_build *b, enum model_weight weight,
     return SL_OK;
 }
 
+// Gives the layer at hand the variable of the layer that it shares, which must
+// have the shape that it would make: that of `v`, by the name `name`.
+static enum sl_err model_share_variable(const struct model_build *b,
+                                        enum model_weight weight,
+                                        const struct model_variable *v,
+                                        const char *name)
+{
+    const struct model_node *nodes = b->m->nodes, *first = &nodes[b->shares];
+    struct model_variable *of = &b->m->variables[first->weight[weight]];
+    char here[MODEL_SHAPE_TEXT], there[MODEL_SHAPE_TEXT];
+
+    if (!shape_equal(&of->shape, &v->shape))
+        return build_fail(
+            b,
+            "wants inputs as '%s' has, the '%s' of which it shares: %s, got %s",
+            first->name, name,
+            model_shape_text(there, &nodes[first->input[0]].out),
+            model_shape_text(here, &nodes[b->node->input[0]].out));
+    if (v->kind == MODEL_MOVING && !b->node->frozen)
+        of->momentum *= v->momentum; // each call moves it
+    of->calls++;
+    b->node->weight[weight] = first->weight[weight];
+    return SL_OK;
+}
+
 // A variable of the layer at hand. `word` is the user's initializer or NULL.
 static enum sl_err model_add_variable(struct model_build *b,
                                       enum model_weight weight,
@@ -143,6 +168,8 @@ static enum sl_err model_add_variable(struct model_build *b,
     char where[200];
     enum sl_err rc;
 
+    if (b->shares != 0)
+        return model_share_variable(b, weight, v, names[weight]);
     snprintf(where, sizeof(where), "layer '%s'", b->node->name);
     if (word != NULL && model_initializer_formed(word))
         build_needs(b, MODEL_EDITION_FORMED);
@@ -165,6 +192,7 @@ static enum sl_err model_add_variable(struct model_build *b,
         v->l1 = v->l2 = 0; // as in Keras
     }
     v->node = b->at;
+    v->calls = 1;
     b->node->weight[weight] = b->m->variables_count;
     return model_append_variable(
         b, model_join_name(b->node->name, names[weight]), v);

@@ -307,9 +307,10 @@ static bool build_init(struct build *b)
     b->needs_grad = sl_calloc(nodes, sizeof(*b->needs_grad));
     b->act_done = sl_calloc(nodes, sizeof(*b->act_done));
     b->bias_done = sl_calloc(nodes, sizeof(*b->bias_done));
+    b->written = sl_calloc(b->model->variables_count + 1, sizeof(*b->written));
     b->p = sl_calloc(1, sizeof(*b->p));
     if (b->value == NULL || b->needs_grad == NULL || b->act_done == NULL ||
-        b->bias_done == NULL || b->p == NULL)
+        b->bias_done == NULL || b->written == NULL || b->p == NULL)
         return false;
     memset(b->value, 0xff, all * sizeof(*b->value)); // NO_TENSOR
     b->grad = b->value + nodes;
@@ -335,6 +336,7 @@ static void build_release(struct build *b)
     sl_free(b->needs_grad);
     sl_free(b->act_done);
     sl_free(b->bias_done);
+    sl_free(b->written);
     sl_free(b->tensors);
     sl_free(b->ops);
     compile_plans_release(b);

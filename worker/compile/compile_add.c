@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/compile/compile_add.c -- gradients of a step's second micro-batch and
-// on, which are added to those before.
+// on, and of the second layer and on that has a variable: they are added to
+// those before.
 //
-// Only one kind of op adds to its output, so such a program has each gradient
-// in the arena first. It is added when it is whole and still in the cache, and
+// Only one kind of op adds to its output, so such a gradient is in the arena
+// first. It is added when it is whole and still in the cache, and
 // the arena's space is then free for the next one: a program that adds needs as
 // much more memory as its largest variable has. The op that adds is the last
 // that writes the variable's elements of the vector, which is what overlap.h
@@ -11,7 +12,8 @@
 //
 // The statistics of a part of a batch go the same way: the layer is normalized
 // by them, and their share in the mean of all parts is put into the vector, or
-// added.
+// added. So do those of a layer that is called several times in a step: each
+// call moves the moving ones, as each micro-batch does (trainer/base/grad.c).
 #include "worker/compile/compile_build.h"
 
 static const struct model_variable *variable(const struct build *b, uint32_t i,
@@ -61,18 +63,47 @@ static double bessel_of(const struct build *b, uint32_t i, enum model_weight w)
                                                                  : 1;
 }
 
+// Returns the weight of a statistic of one of several calls. With momentum k
+// two calls make k^2 w + (1 - k) (k s + t) of w; a shard has the momentum k^2
+// and makes k^2 w + (1 - k^2) pushed.
+static double call_share(const struct build *b, uint32_t i, enum model_weight w)
+{
+    const struct model_variable *v = variable(b, i, w);
+
+    return v->calls > 1 ? (1 - b->model->nodes[i].momentum) / (1 - v->momentum)
+                        : 1;
+}
+
 static double share_of(const struct build *b, uint32_t i, enum model_weight w)
 {
     if (variable(b, i, w)->kind != MODEL_MOVING)
         return 1;
-    return (b->o->share > 0 ? b->o->share : 1) * bessel_of(b, i, w);
+    return (b->o->share > 0 ? b->o->share : 1) * bessel_of(b, i, w) *
+           call_share(b, i, w);
+}
+
+// Returns true if what comes is added to what is in the vector.
+static bool grad_adds(const struct build *b, uint32_t i, enum model_weight w)
+{
+    return b->o->add || b->written[b->model->nodes[i].weight[w]];
+}
+
+// Returns true if an op does not write to the vector itself. The backward pass
+// of each call reads that call's statistics.
+static bool grad_is_apart(const struct build *b, uint32_t i,
+                          enum model_weight w)
+{
+    const struct model_variable *v = variable(b, i, w);
+
+    return grad_adds(b, i, w) || share_of(b, i, w) != 1 ||
+           (v->kind == MODEL_MOVING && v->calls > 1);
 }
 
 uint32_t compile_grad(struct build *b, uint32_t i, enum model_weight w)
 {
     uint32_t *own = &b->own[b->model->nodes[i].weight[w]];
 
-    if (!b->o->add && share_of(b, i, w) == 1)
+    if (!grad_is_apart(b, i, w))
         return in_vector(b, i, w);
     if (*own == NO_TENSOR)
         *own = compile_tensor(b, (size_t)variable(b, i, w)->elements * b->real);
@@ -82,12 +113,15 @@ uint32_t compile_grad(struct build *b, uint32_t i, enum model_weight w)
 void compile_grad_add(struct build *b, uint32_t i, enum model_weight w,
                       double kept)
 {
-    double share = share_of(b, i, w);
+    uint32_t v = b->model->nodes[i].weight[w];
 
-    if (b->o->add || share != 1)
+    if (grad_is_apart(b, i, w))
         compile_grad_add_scaled(b, i, (int64_t)variable(b, i, w)->elements,
-                                share, compile_grad(b, i, w),
-                                in_vector(b, i, w), b->o->add ? kept : 0);
+                                share_of(b, i, w), compile_grad(b, i, w),
+                                in_vector(b, i, w),
+                                grad_adds(b, i, w) ? kept : 0);
+    b->own[v] = NO_TENSOR;
+    b->written[v] = true;
 }
 
 uint32_t compile_grad_rows(struct build *b, uint32_t i, enum model_weight w,

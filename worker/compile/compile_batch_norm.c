@@ -34,6 +34,8 @@ static void batch_norm_forward(struct build *b, uint32_t i)
     bool learns = batch_norm_learns(b, i);
 
     b->value[i] = y;
+    *compile_kept(b, i, 0) = mean;
+    *compile_kept(b, i, 1) = var;
     kern_desc_norm(&d, learns ? KERN_BN_FWD : KERN_BN_INFER, nd, dim,
                    (float)node->epsilon, 0);
     compile_type(b, &d, b->t);
@@ -109,9 +111,9 @@ static void batch_norm_backward(struct build *b, uint32_t i)
                  (struct build_ref[]){
                      WHOLE(x), WHOLE(dy),
                      WHOLE(compile_scale_or_center(b, node, MODEL_GAMMA)),
-                     WHOLE(compile_grad(b, i, MODEL_MOVING_MEAN)),
-                     WHOLE(compile_grad(b, i, MODEL_MOVING_VARIANCE)),
-                     WHOLE(dy), WHOLE(dgamma), WHOLE(dbeta), WHOLE(db)});
+                     WHOLE(*compile_kept(b, i, 0)),
+                     WHOLE(*compile_kept(b, i, 1)), WHOLE(dy), WHOLE(dgamma),
+                     WHOLE(dbeta), WHOLE(db)});
     if (bias)
         compile_bias_home(b, node->input[0], db);
     batch_norm_grad_home(b, i, MODEL_GAMMA, dgamma);

@@ -11,8 +11,9 @@
 //
 // A layer's forward sets b->value of its node. When its backward is called
 // b->grad of the node is whole and the node's own: it may be overwritten or
-// given away. A variable's gradient is written once: compile_grad_at, the op
-// that writes there, compile_grad_home.
+// given away. A variable's gradient is written once by each node that has it:
+// compile_grad_at, the op that writes there, compile_grad_home. The first
+// writes it, those of layers that share it add to it.
 //
 // Threads  as compile.h: the compute thread.
 // Memory   build_release. Arrays of dimensions are the caller's.
@@ -69,7 +70,8 @@ struct build {
 
     // Arrays by variable; NO_TENSOR before.
     uint32_t *copy; // the variable as products read it
-    uint32_t *own;  // its gradient before it is added (o->add)
+    uint32_t *own;  // its gradient before it is added
+    bool *written;  // its gradient is in the vector: what comes is added
 
     // Precision.
     enum kern_dtype t;  // type of activations and products: f32, bf16, f16
@@ -236,8 +238,8 @@ uint32_t compile_grad_at(struct build *b, uint32_t i, enum model_weight w,
                          enum kern_dtype given);
 // Brings the gradient that an op has written to `t`, from compile_grad_at, in
 // dtype `given`, to its place in the gradient vector: casts it, divides it by
-// the loss scale, adds the penalty's part; a program that adds (o->add) adds it
-// there. Once per variable.
+// the loss scale, adds the penalty's part, once per variable; adds it there if
+// it is not the first. Once per variable and node.
 void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
                        uint32_t t, enum kern_dtype given);
 
@@ -256,13 +258,16 @@ void compile_penalize(struct build *b, uint32_t i, enum model_weight w,
 
 // Returns the tensor in which the whole f32 gradient of variable `w` of node i,
 // or a statistic of the batch, is to be written: its place in the gradient
-// vector; or a tensor in the arena, for a program that adds, and for a
-// statistic that has to be scaled (o->share, or an unbiased variance). The same
-// one each time. compile_grad_add follows.
+// vector; or a tensor in the arena, for one that is to be added (by a program
+// that adds, or to that of another layer with the variable), and for a
+// statistic that has to be scaled (o->share, an unbiased variance) or that
+// another layer replaces. The same one each time until compile_grad_add, which
+// follows.
 uint32_t compile_grad(struct build *b, uint32_t i, enum model_weight w);
 // Adds what was written to compile_grad's tensor to the gradient vector, the
-// elements of which are multiplied by `kept` before. In a program that does not
-// add, it only writes a statistic that has to be scaled; else it does nothing.
+// elements of which are multiplied by `kept` before. The first in a program
+// that does not add is written there, and is there already if it was not
+// scaled.
 void compile_grad_add(struct build *b, uint32_t i, enum model_weight w,
                       double kept);
 // Returns the tensor to which to write elements [first, first + elements) of

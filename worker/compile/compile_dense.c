@@ -51,8 +51,10 @@ static struct dense_dims dense_dims_of(const struct build *b, uint32_t i)
     struct dense_dims m = {elements / k, k, units, units};
 
     // A device gets all ops at once; 16 bits are converted in one go, and
-    // scaled gradients unscaled.
-    if (!b->device && b->t == KERN_F32 && !b->scaled && b->o->train)
+    // scaled gradients unscaled. A kernel that layers share leaves when the
+    // last of them is done.
+    if (!b->device && b->t == KERN_F32 && !b->scaled && b->o->train &&
+        b->model->variables[node->weight[MODEL_KERNEL]].calls == 1)
         m.part = part_units(bytes, k * (int64_t)sizeof(float), units);
     return m;
 }

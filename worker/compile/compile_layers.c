@@ -8,7 +8,8 @@
 // When node i's turn comes in the backward pass, all nodes that read it are
 // done, so b->grad[i] is whole; it then belongs to node i alone, which may
 // overwrite it or give it away. The gradient of a variable is written by
-// exactly one op, straight into the flat gradient vector.
+// exactly one op, straight into the flat gradient vector; the gradients that
+// layers give a variable that they share are added there.
 #include "worker/compile/compile_build.h"
 
 #define IMAGE_CHANNELS 8
@@ -73,9 +74,13 @@ static void choose_channels(struct build *b)
         channels % IMAGE_CHANNELS == 0)
         return;
     for (uint32_t i = 1; i < m->nodes_count; i++) {
-        for (uint32_t k = 0; k < m->nodes[i].inputs; k++) {
-            if (m->nodes[i].input[k] == 0 &&
-                (m->nodes[i].type != MODEL_CONV2D || m->nodes[i].groups > 1))
+        const struct model_node *node = &m->nodes[i];
+
+        // Another layer that has the filter may read what is not padded.
+        for (uint32_t k = 0; k < node->inputs; k++) {
+            if (node->input[k] == 0 &&
+                (node->type != MODEL_CONV2D || node->groups > 1 ||
+                 m->variables[node->weight[MODEL_KERNEL]].calls > 1))
                 return;
         }
     }

@@ -231,7 +231,8 @@ void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
     }
     if (b->scaled)
         unscale(b, i, n, t, given, home);
-    compile_penalize(b, i, w, 0, n, home);
+    if (!b->written[b->model->nodes[i].weight[w]])
+        compile_penalize(b, i, w, 0, n, home);
     compile_grad_add(b, i, w, 1);
 }
 

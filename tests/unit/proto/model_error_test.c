@@ -400,6 +400,46 @@ static const struct wrong {
      "those that they read (a cycle cannot be)"},
     {"[4]", "{'type':'relu','name':'r','inputs':'r'}",
      "layer 'r' (relu) reads itself"},
+    {"[4]", "{'type':'dense','units':2,'name':'a','shares':'b'}",
+     "layer 'a' (dense) shares 'b', which is no layer before it"},
+    {"[4]", "{'type':'dense','name':'a','shares':'a'}",
+     "layer 'a' (dense) shares 'a', which is no layer before it"},
+    {"[4]", "{'type':'dense','name':'a','shares':'input'}",
+     "layer 'a' (dense) shares 'input', which is no layer before it"},
+    {"[4]",
+     "{'type':'dense','name':'b','shares':'a'},"
+     "{'type':'dense','name':'a','units':4}",
+     "layer 'b' (dense) shares 'a', which is no layer before it"},
+    {"[4]",
+     "{'type':'dense','name':'a','units':4},"
+     "{'type':'cross','name':'b','shares':'a'}",
+     "layer 'b' (cross) shares 'a', which is of type dense"},
+    {"[4]",
+     "{'type':'dense','name':'a','units':4},"
+     "{'type':'dense','name':'b','shares':'a','units':4}",
+     "layer 'b' (dense) takes no 'units': it shares 'a', and has all keys of "
+     "that"},
+    {"[4]",
+     "{'type':'dense','name':'a','units':4},"
+     "{'type':'dense','name':'b','shares':'a','trainable':false}",
+     "layer 'b' (dense) takes no 'trainable': it shares 'a', and has all keys "
+     "of that"},
+    {"[4]",
+     "{'type':'dense','name':'a','units':4},"
+     "{'type':'dense','name':'b','shares':'a'},"
+     "{'type':'dense','name':'c','shares':'b'}",
+     "layer 'c' (dense) shares 'b', which shares 'a' itself: name that"},
+    {"[3,4]",
+     "{'type':'dense','name':'a','units':5},"
+     "{'type':'dense','name':'b','shares':'a'}",
+     "layer 'b' (dense) wants inputs as 'a' has, the 'kernel' of which it "
+     "shares: (3, 4), got (3, 5)"},
+    {"[4]",
+     "{'type':'embedding','name':'e','rows':'dynamic','ids':'u',"
+     "'output_dim':2},"
+     "{'type':'embedding','name':'f','shares':'e'}",
+     "layer 'f' (embedding) shares 'e', which has rows of a table: those "
+     "belong to one layer"},
     {"[4]",
      "{'type':'dense','units':2},{'type':'relu','name':'r'},"
      "{'type':'dense','units':2,'inputs':'dense'}",

@@ -132,6 +132,65 @@ TEST(model, imagenette_pads_as_tensorflow)
     model_free(m);
 }
 
+// A layer that is called again: its variables stand for both calls, and the
+// model has them once.
+TEST(model, a_shared_layer_has_the_variables_of_the_first)
+{
+    struct model *m =
+        make("{'input_shape':[6,4],'layers':["
+             "{'type':'conv1d','name':'a','filters':4,'kernel_size':3,"
+             "'activation':'relu','kernel_regularizer':{'l2':0.5}},"
+             "{'type':'batch_normalization','name':'n','momentum':0.5},"
+             "{'type':'conv1d','name':'b','shares':'a'},"
+             "{'type':'batch_normalization','name':'o','shares':'n'},"
+             "{'type':'batch_normalization','name':'p','shares':'n'},"
+             "{'type':'lstm','name':'l','units':4,'return_sequences':true},"
+             "{'type':'lstm','name':'k','shares':'l'}]}");
+    const struct model_node *n = m->nodes;
+
+    T_EQ(m->edition, MODEL_EDITION_SHARES);
+    T_EQ(m->variables_count, 2 + 4 + 3);
+    for (unsigned w = 0; w < MODEL_WEIGHTS; w++) {
+        T_EQ(n[3].weight[w], n[1].weight[w]);
+        T_EQ(n[4].weight[w], n[2].weight[w]);
+        T_EQ(n[5].weight[w], n[2].weight[w]);
+        T_EQ(n[7].weight[w], n[6].weight[w]);
+    }
+    T_STR(n[3].name, "b");
+    T_EQ(n[3].act, MODEL_ACT_RELU);
+    has_shape(&n[1].out, "(4, 4)");
+    has_shape(&n[3].out, "(2, 4)");
+    has_shape(&n[7].out, "(2, 4)");
+    T_EQ(m->variables[0].node, 1);
+    T_EQ(m->variables[0].calls, 2);
+    T_STR(m->variables[2].name, "n/gamma");
+    T_EQ(m->variables[2].calls, 3);
+    T_EQ(m->variables[8].calls, 2);
+    // Three calls of the norm move what it keeps.
+    T_NEAR(m->variables[4].momentum, 0.125, 1e-15);
+    T_NEAR(m->variables[5].momentum, 0.125, 1e-15);
+    T_EQ(m->elements, 3 * 4 * 4 + 4 + 4 * 4 + 2 * 16 * 4 + 16);
+    T_EQ(m->trainable, m->elements - 2 * 4);
+    model_free(m);
+}
+
+// So are layers that stay as they begin; and those that have no variables.
+TEST(model, a_shared_layer_is_frozen_as_the_first)
+{
+    struct model *m =
+        make("{'input_shape':[4],'layers':["
+             "{'type':'batch_normalization','name':'n','trainable':false},"
+             "{'type':'dropout','name':'d','rate':0.5},"
+             "{'type':'batch_normalization','name':'o','shares':'n'},"
+             "{'type':'dropout','name':'e','shares':'d'},"
+             "{'type':'dense','units':1}]}");
+
+    T_TRUE(m->nodes[3].frozen);
+    T_NEAR(m->variables[2].momentum, 1, 0);
+    T_NEAR(m->nodes[4].rate, 0.5, 0);
+    model_free(m);
+}
+
 TEST(model, batch_norm_has_moving_statistics)
 {
     struct model *m = make(IMAGENETTE);

@@ -396,6 +396,65 @@ TEST(compile, gradient_of_masked)
     check_gradient(NET_MASKED, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
 }
 
+// All that layers give a variable that they share, and its penalty once.
+TEST(compile, gradient_of_shared)
+{
+    struct compile_options o =
+        options(SPEC_LOSS_MEAN_SQUARED_ERROR, false, true, 4, true);
+
+    check_gradient_as(NET_SHARED, &o);
+    check_gradient_as(NET_SHARED_TOKENS, &o);
+    o.as_device = true; // a norm sums for the bias of the layer before it
+    check_gradient_as(NET_SHARED, &o);
+    o.as_device = false;
+    o.part_bytes = NET_WIDE_PART; // a large layer is not cut
+    check_gradient_as(NET_SHARED, &o);
+}
+
+// Two calls move the statistics in turn, as two layers that had them would.
+TEST(compile, a_norm_that_is_called_twice_moves_twice)
+{
+#define TWO_NORMS(second)                                                      \
+    "{'input_shape': [5], 'layers': ["                                         \
+    "{'type': 'dense', 'name': 'a', 'units': 3, 'inputs': ['input']},"         \
+    "{'type': 'dense', 'name': 'b', 'units': 3, 'inputs': ['input']},"         \
+    "{'type': 'batch_normalization', 'name': 'n', 'momentum': 0.75,"           \
+    " 'inputs': ['a']},"                                                       \
+    "{'type': 'batch_normalization', 'name': 'm'," second " 'inputs': ['b']}," \
+    "{'type': 'add', 'name': 's', 'inputs': ['n', 'm']}]}"
+    static const double k = 0.75;
+    struct net two, shared;
+    const struct model_variable *first, *second, *both;
+
+    draw();
+    net_open(&two, "cpu", TWO_NORMS("'momentum': 0.75,"),
+             SPEC_LOSS_MEAN_SQUARED_ERROR, false, true, 7, false);
+    net_open(&shared, "cpu", TWO_NORMS("'shares': 'n',"),
+             SPEC_LOSS_MEAN_SQUARED_ERROR, false, true, 7, false);
+    memcpy((void *)(uintptr_t)shared.io.x, two.io.x,
+           7 * two.features * two.real);
+    T_OK(program_run(two.p, &two.io, 0, two.p->count, t_err()));
+    T_OK(program_run(shared.p, &shared.io, 0, shared.p->count, t_err()));
+    for (unsigned w = MODEL_MOVING_MEAN; w <= MODEL_MOVING_VARIANCE; w++) {
+        first = &two.model->variables[two.model->nodes[3].weight[w]];
+        second = &two.model->variables[two.model->nodes[4].weight[w]];
+        both = &shared.model->variables[shared.model->nodes[4].weight[w]];
+        T_NEAR(both->momentum, k * k, 1e-12);
+        for (size_t i = 0; i < 3; i++) {
+            double s = get(&two, two.io.grads, first->first + i);
+            double t = get(&two, two.io.grads, second->first + i);
+
+            // From 2: what two moves leave, and what one of both leaves.
+            T_NEAR(k * k * 2 + (1 - k * k) * get(&shared, shared.io.grads,
+                                                 both->first + i),
+                   k * (k * 2 + (1 - k) * s) + (1 - k) * t, 1e-5);
+        }
+    }
+    net_close(&two);
+    net_close(&shared);
+#undef TWO_NORMS
+}
+
 // What is not trained has no gradient, which no op computes, and no penalty.
 TEST(compile, gradient_of_frozen)
 {
@@ -958,6 +1017,8 @@ TEST(compile, cpu_is_ref)
     check_backends(NET_RECURRENT, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_MASKED, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_FROZEN, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
+    check_backends(NET_SHARED, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
+    check_backends(NET_SHARED_TOKENS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_PRODUCTS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_MLP, SPEC_LOSS_MEAN_ABSOLUTE_ERROR, false, 33);
 }
@@ -1174,10 +1235,11 @@ static void check_overlap(struct net *n, const void *params, const void *want)
 static void check_overlaps(const struct compile_options *o)
 {
     static const char *const nets[] = {
-        NET_EVERYTHING, NET_FASHION,   NET_RESIDUAL, NET_MLP,    NET_WIDE,
-        NET_VIEWS,      NET_GROUPS,    NET_PICKS,    NET_TOKENS, NET_PENALTIES,
-        NET_ROWS,       NET_MANY,      NET_FEATURES, NET_LINE,   NET_COMPOSED,
-        NET_PRODUCTS,   NET_RECURRENT, NET_MASKED};
+        NET_EVERYTHING, NET_FASHION,   NET_RESIDUAL, NET_MLP,
+        NET_WIDE,       NET_VIEWS,     NET_GROUPS,   NET_PICKS,
+        NET_TOKENS,     NET_PENALTIES, NET_ROWS,     NET_MANY,
+        NET_FEATURES,   NET_LINE,      NET_COMPOSED, NET_PRODUCTS,
+        NET_RECURRENT,  NET_MASKED,    NET_SHARED,   NET_SHARED_TOKENS};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct net n;
@@ -1397,8 +1459,9 @@ TEST(compile, gradients_in_16_bits)
 TEST(compile, gradients_of_composed_layers_in_16_bits)
 {
     static const char *const backends[] = {"ref", "cpu"};
-    static const char *const nets[] = {NET_LINE,   NET_COMPOSED,  NET_PRODUCTS,
-                                       NET_FROZEN, NET_RECURRENT, NET_MASKED};
+    static const char *const nets[] = {
+        NET_LINE,      NET_COMPOSED, NET_PRODUCTS, NET_FROZEN,
+        NET_RECURRENT, NET_MASKED,   NET_SHARED,   NET_SHARED_TOKENS};
 
     for (size_t b = 0; b < SL_COUNT(backends); b++) {
         for (size_t i = 0; i < SL_COUNT(nets); i++) {
@@ -1747,9 +1810,10 @@ TEST(compile, micro_batches_are_the_large_batch)
 TEST(compile, micro_batches_add_up)
 {
     static const char *const nets[] = {
-        NET_EVERYTHING, NET_RESIDUAL,  NET_MLP,       NET_VIEWS, NET_GROUPS,
-        NET_PICKS,      NET_TOKENS,    NET_PENALTIES, NET_ROWS,  NET_MANY,
-        NET_FEATURES,   NET_RECURRENT, NET_MASKED};
+        NET_EVERYTHING, NET_RESIDUAL, NET_MLP,          NET_VIEWS,
+        NET_GROUPS,     NET_PICKS,    NET_TOKENS,       NET_PENALTIES,
+        NET_ROWS,       NET_MANY,     NET_FEATURES,     NET_RECURRENT,
+        NET_MASKED,     NET_SHARED,   NET_SHARED_TOKENS};
     static const enum kern_dtype dtypes[] = {KERN_F32, KERN_BF16, KERN_F16};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
@@ -1812,9 +1876,10 @@ static bool is_product(enum kern_op op)
 TEST(compile, operands_of_a_device_are_aligned)
 {
     static const char *const nets[] = {
-        NET_EVERYTHING, NET_FASHION,   NET_MLP,       NET_VIEWS, NET_GROUPS,
-        NET_PICKS,      NET_TOKENS,    NET_PENALTIES, NET_ROWS,  NET_MANY,
-        NET_FEATURES,   NET_RECURRENT, NET_MASKED};
+        NET_EVERYTHING, NET_FASHION, NET_MLP,          NET_VIEWS,
+        NET_GROUPS,     NET_PICKS,   NET_TOKENS,       NET_PENALTIES,
+        NET_ROWS,       NET_MANY,    NET_FEATURES,     NET_RECURRENT,
+        NET_MASKED,     NET_SHARED,  NET_SHARED_TOKENS};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct compile_options o = {.loss = SPEC_LOSS_MEAN_SQUARED_ERROR,

@@ -492,4 +492,74 @@ static inline struct model *t_model(const char *text)
     "{'type': 'flatten', 'name': 'f'},"                                        \
     "{'type': 'dense', 'name': 'o', 'units': 10}]}"
 
+// Layers that are called again, on inputs of other lengths, between each other,
+// and behind themselves.
+#define NET_SHARED                                                             \
+    "{'input_shape': [6, 5, 2], 'layers': ["                                   \
+    "{'type': 'conv2d', 'name': 'a', 'filters': 2, 'kernel_size': 3,"          \
+    " 'padding': 'same',"                                                      \
+    " 'kernel_regularizer': {'l2': 0.3}, 'bias_regularizer': {'l1': 0.1},"     \
+    " 'inputs': ['input']},"                                                   \
+    "{'type': 'batch_normalization', 'name': 'n', 'inputs': ['a']},"           \
+    "{'type': 'conv2d', 'name': 'b', 'shares': 'a', 'inputs': ['n']},"         \
+    "{'type': 'batch_normalization', 'name': 'm', 'shares': 'n'},"             \
+    "{'type': 'conv2d', 'name': 'c', 'shares': 'a', 'inputs': ['m']},"         \
+    "{'type': 'average_pooling2d', 'name': 'p'},"                              \
+    "{'type': 'prelu', 'name': 'x', 'shared_axes': [1, 2],"                    \
+    " 'alpha_initializer': 'constant(0.3)', 'inputs': ['n']},"                 \
+    "{'type': 'prelu', 'name': 'y', 'shares': 'x', 'inputs': ['p']},"          \
+    "{'type': 'reshape', 'name': 'q', 'target_shape': [3, 4],"                 \
+    " 'inputs': ['y']},"                                                       \
+    "{'type': 'reshape', 'name': 'r', 'target_shape': [-1, 4],"                \
+    " 'inputs': ['x']},"                                                       \
+    "{'type': 'dense', 'name': 'd', 'units': 4, 'activation': 'tanh',"         \
+    " 'kernel_regularizer': {'l1': 0.02}, 'inputs': ['r']},"                   \
+    "{'type': 'dense', 'name': 'e', 'shares': 'd', 'inputs': ['q']},"          \
+    "{'type': 'lstm', 'name': 'l', 'units': 3, 'inputs': ['d']},"              \
+    "{'type': 'lstm', 'name': 'k', 'shares': 'l', 'inputs': ['e']},"           \
+    "{'type': 'flatten', 'name': 'f', 'inputs': ['y']},"                       \
+    "{'type': 'dense', 'name': 'w', 'units': 200, 'activation': 'tanh',"       \
+    " 'inputs': ['f']},"                                                       \
+    "{'type': 'reshape', 'name': 'v', 'target_shape': [4, 3],"                 \
+    " 'inputs': ['e']},"                                                       \
+    "{'type': 'flatten', 'name': 'g', 'inputs': ['v']},"                       \
+    "{'type': 'dense', 'name': 'z', 'shares': 'w', 'inputs': ['g']},"          \
+    "{'type': 'concatenate', 'name': 'all', 'inputs': ['l', 'k', 'w',"         \
+    " 'z']},"                                                                  \
+    "{'type': 'dense', 'name': 'o', 'units': 10}]}"
+
+// The same of layers that read numbers of rows, and sequences.
+#define NET_SHARED_TOKENS                                                      \
+    "{'input_shape': [6], 'layers': ["                                         \
+    "{'type': 'embedding', 'name': 'm', 'input_dim': 9, 'output_dim': 4,"      \
+    " 'embeddings_regularizer': {'l2': 0.1}, 'inputs': ['input']},"            \
+    "{'type': 'reshape', 'name': 'ids', 'target_shape': [2, 3],"               \
+    " 'inputs': ['input']},"                                                   \
+    "{'type': 'embedding', 'name': 'w', 'shares': 'm',"                        \
+    " 'inputs': ['ids']},"                                                     \
+    "{'type': 'reshape', 'name': 'e', 'target_shape': [3, 8],"                 \
+    " 'inputs': ['w']},"                                                       \
+    "{'type': 'dense', 'name': 'h', 'units': 4, 'inputs': ['e']},"             \
+    "{'type': 'multi_head_attention', 'name': 'a', 'num_heads': 2,"            \
+    " 'key_dim': 3, 'rate': 0.2, 'inputs': ['m']},"                            \
+    "{'type': 'multi_head_attention', 'name': 'b', 'shares': 'a',"             \
+    " 'inputs': ['h', 'a']},"                                                  \
+    "{'type': 'layer_normalization', 'name': 'n', 'inputs': ['a']},"           \
+    "{'type': 'layer_normalization', 'name': 'k', 'shares': 'n',"              \
+    " 'inputs': ['b']},"                                                       \
+    "{'type': 'cross', 'name': 'c', 'projection_dim': 2,"                      \
+    " 'inputs': ['n']},"                                                       \
+    "{'type': 'cross', 'name': 'd', 'shares': 'c', 'inputs': ['k']},"          \
+    "{'type': 'gru', 'name': 'g', 'units': 3, 'inputs': ['c']},"               \
+    "{'type': 'gru', 'name': 's', 'shares': 'g', 'inputs': ['d']},"            \
+    "{'type': 'separable_conv1d', 'name': 't', 'filters': 3,"                  \
+    " 'kernel_size': 2, 'inputs': ['n']},"                                     \
+    "{'type': 'separable_conv1d', 'name': 'u', 'shares': 't',"                 \
+    " 'inputs': ['k']},"                                                       \
+    "{'type': 'flatten', 'name': 'f', 'inputs': ['t']},"                       \
+    "{'type': 'flatten', 'name': 'v', 'inputs': ['u']},"                       \
+    "{'type': 'concatenate', 'name': 'all', 'inputs': ['g', 's', 'f',"         \
+    " 'v']},"                                                                  \
+    "{'type': 'dense', 'name': 'o', 'units': 10}]}"
+
 #endif
