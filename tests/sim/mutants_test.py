@@ -54,16 +54,17 @@ SEED = {name: int(seed) for name, seed in (pair.split(":") for pair in """
     apply_rejected:5 believe_old:5 change_value:0 count_refused:15 early_manifest:0
     feed_forget_silent:1938 finish_early:0 forget_counted:0 forget_key:0 found_unsynced:278
     hold_late_piece:552 keep_evidence:5 lose_closure:4 low_from_outside:0 overtake_reads:0
-    place_uneven:111 publish_old:72 push_after_end:15 push_other_key:2 push_torn_step:3
+    place_uneven:111 publish_old:313 push_after_end:15 push_other_key:2 push_torn_step:3
     rule_A2:19 rule_A2_bits:17 rule_A2_far:0 rule_A2_inputs:22 rule_A3:0 rule_A3_ring:0
     rule_A5:4 rule_A5_share:49 rule_A5_word:0 rule_C2:6 rule_C3:3 rule_C4:8 rule_C5:4
     rule_E1:0 rule_E1_back:160 rule_E2:0 rule_E3:0 rule_I1:0 rule_I1_falls:61 rule_I2:32
     rule_I4_adopts:6 rule_I4_copy:4 rule_I5:65 rule_I5_push:1 rule_K2:0 rule_K3_keep:1
-    rule_K3_own:0 rule_K4:0 rule_K5:35 rule_K6:230 rule_K6_invents:35 rule_L1:1 rule_L2:8
+    rule_K3_own:0 rule_K4:0 rule_K5:35 rule_K6:117 rule_K6_invents:35 rule_L1:1 rule_L2:8
     rule_L2_waits:1 rule_L3:1 rule_R1:2 rule_R1_journal:0 rule_R3:5 rule_R3_equal:1
-    rule_R3_tag:2 rule_R4:0 rule_R5:0 rule_R6:72 rule_S4:0 rule_S5:2 rule_W1_again:0
-    rule_W1_resume:8 rule_Y1:1 rule_Y2:0 rule_Y3:0 rule_Y4:0 skip_attempt:15 skip_dedupe:2
-    skip_incarnation:2 skip_next:0 skip_term:10 tear_snapshot:155 write_lent:1
+    rule_R3_tag:2 rule_R4:0 rule_R5:0 rule_R6:72 rule_S4:0 rule_S5:2 rule_T1:1
+    rule_T10_durable:30 rule_T10_prune:1 rule_T10_since:1 rule_W1_again:0 rule_W1_resume:8
+    rule_Y1:1 rule_Y2:0 rule_Y3:0 rule_Y4:0 skip_attempt:15 skip_dedupe:2
+    skip_incarnation:2 skip_next:0 skip_term:72 tear_snapshot:155 write_lent:6
     wrong_report:0
     """.split())}
 # Nothing breaks: something happens too seldom, which so many seeds show.
