@@ -127,12 +127,11 @@ static void choose_audit(const struct sim *s, struct knobs *k)
         (k->mode == SIM_SYNC || k->workers > 1))
         k->flips = 1 + (unsigned)(luck >> 33) % 300;
     k->wrong = (enum sim_wrong)((luck >> 50) % 3);
-    k->kinds = (unsigned)(sl_mix64(luck) % 4);
+    k->kinds = (unsigned)(sl_mix64(luck) % 4); // 0 and 1: all are of one kind
     take_time(k);
 }
 
-// Workers are of one kind of host in a fourth of these lives; some come when
-// the job is under way.
+// At least three workers, of which some come when the job is under way.
 void knobs_wrong(const struct sim *s, struct knobs *k)
 {
     uint64_t luck = sl_mix64(s->seed ^ 0x3a0d17);
@@ -175,8 +174,6 @@ void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)
     k->tables = mode == SIM_ASYNC && sl_mix64(s->seed ^ 0x7ab1e) % 3 == 0;
 }
 
-// Initial values are zeroes and the rate is 1, so every value that is ever
-// there is an integer that says what it is the sum of (truth.h).
 #define TABLE_LAYERS                                                           \
     "{\"type\":\"embedding\",\"name\":\"rows\",\"ids\":\"user\","              \
     "\"rows\":\"dynamic\",\"output_dim\":4,\"embeddings_initializer\":"        \
@@ -190,6 +187,8 @@ void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)
     "\"train\":{\"format\":\"idx\",\"x\":\"a\",\"y\":\"b\"},"                  \
     "\"test\":{\"format\":\"idx\",\"x\":\"c\",\"y\":\"d\"}"
 
+// Initial values are zeroes and the rate is 1, so every value that is ever
+// there is an integer that says what it is the sum of (truth.h).
 void knobs_job(const struct knobs *k, char *out, size_t size)
 {
     char mode[192] = "";

@@ -58,7 +58,6 @@ void truth_values(const struct ledger *l, const float *values, size_t count)
         T_TRUE((float)(int64_t)values[i] == values[i]);
 }
 
-// Where a global step below schedule_steps lies.
 uint64_t truth_row(uint32_t shard, uint32_t shards)
 {
     uint64_t id = 0;
@@ -84,6 +83,7 @@ void truth_rows(const struct ledger *l, const struct shard *shard)
     truth_values(l, values, SIM_FIELDS);
 }
 
+// Where a global step below schedule_steps lies.
 static void find_step(const struct schedule *s, uint64_t global_step,
                       uint64_t *closure, uint32_t *step)
 {

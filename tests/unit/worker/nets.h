@@ -275,7 +275,6 @@ static inline struct model *t_model(const char *text)
     "{'type': 'dense', 'name': 'h', 'units': 6, 'activation': 'tanh'},"        \
     "{'type': 'dense', 'name': 'o', 'units': 10}]}"
 
-// A small transformer: numbers below 9 are its samples.
 // A label for each step: a language model.
 #define NET_STEPS                                                              \
     "{'input_shape': [6], 'layers': ["                                         \
@@ -300,6 +299,7 @@ static inline struct model *t_model(const char *text)
     "{'type': 'conv2d', 'name': 'o', 'filters': 3, 'kernel_size': 1,"          \
     " 'activation': 'softmax', 'inputs': ['n']}]}"
 
+// A small transformer: numbers below 9 are its samples.
 #define NET_TOKENS                                                             \
     "{'input_shape': [12], 'layers': ["                                        \
     "{'type': 'reshape', 'name': 'ids', 'target_shape': [6, 2],"               \
