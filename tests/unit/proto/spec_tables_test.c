@@ -403,6 +403,19 @@ TEST(spec_tables, a_layer_makes_one)
     wire_free(&spec->base);
 }
 
+TEST(spec_tables, rows_of_a_layer_may_begin_with_ones)
+{
+    Sluice__V1__JobSpec *spec =
+        layers_make(",'embeddings_initializer':'ones'", "");
+    Sluice__V1__Table t;
+
+    T_OK(spec_check(spec, t_err()));
+    spec_table(&t, spec, 0);
+    T_EQ(t.init, SLUICE__V1__INIT_KIND__INIT_CONSTANT);
+    T_NEAR(t.init_a, 1, 0);
+    wire_free(&spec->base);
+}
+
 // The first check says so, before it lists the tables of layers.
 TEST(spec_tables, shards_with_rows_of_layers_have_no_replica)
 {
