@@ -220,7 +220,7 @@ def two_attempts(c):
     c.release("first")
     c.resume("w-0")
     wait_for("the old attempt's push",
-             lambda: len(c.events("push")) > before, 30)
+             lambda: len(c.events("push")) > before, c.limit_s)
     c.release("third")
     c.release("second")
     c.end(job)
