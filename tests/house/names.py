@@ -10,7 +10,11 @@ a line per name; run by ctest.
 
 A file's name is as good: two rooms of which one includes the other have no two
 files of one base name. The backends of kernels mirror each other.
+
+In Python, a function, class or constant that is defined again hides the first one,
+and says nothing: a test that is hidden never runs.
 """
+import ast
 import collections
 import itertools
 import pathlib
@@ -70,15 +74,72 @@ def namesakes(names):
                 yield f"two files that may include each other: {one}, {other}"
 
 
+def of_python(path):
+    with open(ROOT / path, "rb") as file:
+        return path.endswith(".py") or file.readline().endswith(b"python3\n")
+
+
+def defined(statement):
+    """Yields the names that a statement defines: those of functions and classes, and of
+    constants that it does not read."""
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        if not statement.decorator_list:  # @name.setter
+            yield statement.name
+    elif isinstance(statement, ast.Assign):
+        read = {part.id for part in ast.walk(statement.value) if isinstance(part, ast.Name)}
+        yield from {target.id for target in statement.targets if isinstance(target, ast.Name)
+                    and target.id.isupper()} - read
+
+
+def hidden(text):
+    """Yields (line, name) of each definition that hides one of the same lines."""
+    for node in ast.walk(ast.parse(text)):
+        for part in ("body", "orelse", "finalbody"):
+            lines, seen = getattr(node, part, None), set()
+            for statement in lines if isinstance(lines, list) else ():
+                for name in defined(statement):
+                    if name in seen:
+                        yield statement.lineno, name
+                    seen.add(name)
+
+
+# What hidden() must find, and what it must not.
+HIDING = """
+WORDS = 1
+def one(): pass
+class Two:
+    def three(self): pass
+    @property
+    def four(self): pass
+    @four.setter
+    def four(self, _): pass
+    def three(self): pass
+WORDS = [WORDS]
+def one(): pass
+class Two: pass
+if WORDS:
+    def one(): pass
+else:
+    def one(): pass
+WORDS = 2
+"""
+FOUND = [(10, "three"), (12, "one"), (13, "Two"), (18, "WORDS")]
+
+
 def main():
+    assert sorted(hidden(HIDING)) == FOUND, sorted(hidden(HIDING))
     names = tracked(*(f"{room}/*.{end}" for room in MAY
                       for end in ("c", "h", "cu", "cuh")))
     wrong = [f"{kind}{found} is defined in {', '.join(sorted(where))}"
              for kind, pattern in (("", FUNCTION), ("struct ", STRUCT))
              for found, where in sorted(shared(names, pattern).items())]
     wrong += namesakes(names)
-    print("\n".join(wrong) if wrong else f"every name of {len(names)} files is its own")
-    return 1 if wrong or not names else 0
+    programs = list(filter(of_python, tracked()))
+    wrong += [f"{path}:{line}: {name} is defined before, and hidden" for path in programs
+              for line, name in hidden((ROOT / path).read_text(encoding="utf-8"))]
+    print("\n".join(wrong) if wrong else f"every name of {len(names)} files is its own, "
+          f"and nothing is hidden in {len(programs)} programs")
+    return 1 if wrong or not names or not programs else 0
 
 
 if __name__ == "__main__":
