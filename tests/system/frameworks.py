@@ -2,8 +2,6 @@
 """Torch, TensorFlow, Keras and JAX as bench/setup installs them. Tests of these are
 left out where they are absent, except where SLUICE_NEED_PEERS says that nothing may
 be left out (./run-tests --all sets it)."""
-import atexit
-import functools
 import json
 import os
 import pathlib
@@ -12,6 +10,7 @@ import sys
 import tempfile
 
 from cluster import ROOT, check
+from orphans import warm
 
 PEERS = pathlib.Path(os.environ.get("SLUICE_PEERS") or ROOT / "build-bench" / "peers-venv")
 PYTHON = str(PEERS / "bin" / "python")
@@ -30,22 +29,10 @@ def there(module):
     return False
 
 
-@functools.cache
-def warm(modules, environment):
-    """A Python of the peers that has imported `modules` and begins programs as forks of
-    itself (warm.py). `environment`: pairs. It ends with this process."""
-    server = subprocess.Popen(
-        [PYTHON, str(pathlib.Path(__file__).with_name("warm.py")), *modules],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env={**os.environ, **dict(environment)})
-    atexit.register(server.communicate)  # that is its end
-    return server
-
-
 def run_warm(modules, environment, code, *words):
     """What a program prints that is to end well. A test of each framework starts its
     programs as people do (frames.begin); others begin where the imports are done."""
-    server = warm(modules, tuple(sorted(environment.items())))
+    server = warm(PYTHON, modules, tuple(sorted(environment.items())))
     with tempfile.TemporaryDirectory(prefix="sluice-warm-") as folder:
         files = [pathlib.Path(folder, name) for name in ("out", "err")]
         print(json.dumps({"code": code, "words": list(map(str, words)),

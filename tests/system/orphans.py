@@ -50,20 +50,23 @@ class Orphan:
 
 
 @functools.cache
-def nest(folders, modules):
-    """The Python that has imported `modules` of these folders. It ends with this process."""
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+def warm(python, modules, environment):
+    """A Python that has imported `modules` and begins programs as forks of itself
+    (warm.py). `environment`: pairs. It ends with this process."""
     server = subprocess.Popen(
-        [sys.executable, str(pathlib.Path(__file__).with_name("warm.py")), *modules],
+        [python, str(pathlib.Path(__file__).with_name("warm.py")), *modules],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))})
+        env={**os.environ, **dict(environment)})
     atexit.register(server.communicate)  # that is its end
     return server
 
 
 def begin(folders, modules, file, words, log):
-    """Begins a file as a program with these words, whose output is added to `log`."""
-    server = nest(tuple(folders), tuple(modules))
+    """Begins a file as a program with these words, whose output is added to `log`. It has
+    imported `modules` of these folders."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    path = ("PYTHONPATH", os.pathsep.join(map(str, folders)))
+    server = warm(sys.executable, tuple(modules), (path,))
     pathlib.Path(log).touch()  # who reads it may be sooner than the program
     print(json.dumps({"code": CODE, "words": list(map(str, (file, *words))),
                       "files": [str(log)] * 2, "orphan": True}),
