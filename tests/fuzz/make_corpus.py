@@ -16,10 +16,13 @@ import pathlib
 import pickle
 import re
 import struct
+import sys
 import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent / "system"))
+from cluster import changed  # noqa: E402
 
 
 def write(target, **files):
@@ -408,9 +411,9 @@ def spec_json():
     write("spec_json", mlp=json.dumps(MLP), own=json.dumps(EXTERNAL),
           resnet=with_(model=RESNET),
           twice=json.dumps(MLP)[:-1] + ', "name": "again"}',
-          rate_1e400=json.dumps(MLP).replace("0.001", "1e400"),
+          rate_1e400=changed(json.dumps(MLP), {"0.001": "1e400"}),
           batch_huge=with_(train={"batch": 1 << 62, "epochs": 3}),
-          batch_2_64=json.dumps(MLP).replace("32", "18446744073709551616"),
+          batch_2_64=changed(json.dumps(MLP), {"32": "18446744073709551616"}),
           epochs_text=with_(train={"batch": 32, "epochs": "3"}),
           camel=with_(apiVersion="sluice/v1", kind="Job"),
           unknown=with_(optimiser={"type": "adam"}),
@@ -1004,7 +1007,7 @@ def manifest():
           same_names=with_(put("variables", 1, "name", "w")),
           file_path=with_(put("shards", 0, "file", "../../etc/passwd")),
           file_dots=with_(put("shards", 0, "file", "..")),
-          folder_zero=json.dumps(good).replace("/nowhere", "a\\u0000b"),
+          folder_zero=changed(json.dumps(good), {"/nowhere": "a\\u0000b"}),
           sha_short=with_(put("shards", 0, "sha256", "00")),
           no_variables=with_(put("variables", [])),
           no_pieces=with_(put("pieces", [])), no_shards=with_(put("shards", [])),

@@ -53,6 +53,15 @@ def check_equal(got, want, what):
     check(got == want, f"{what}: got {got!r}, want {want!r}")
 
 
+def changed(text, words, most=-1):
+    """Returns text, or bytes, with the new ones of `words` (old: new) for the old ones.
+    Fails if there is no old one, where str.replace() changes nothing and says nothing."""
+    for old, new in words.items():
+        check(old in text, f"{old!r} is not in", text)
+        text = text.replace(old, new, most)
+    return text
+
+
 def wait_for(what, probe, limit_s=60):
     """Calls probe() until it gives something true; fails after the limit."""
     now = time.monotonic()

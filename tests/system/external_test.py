@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 
-from cluster import (LIMIT, ROOT, Cluster, check, check_counts, check_equal, main,
+from cluster import (LIMIT, ROOT, Cluster, changed, check, check_counts, check_equal, main,
                      wait_for)
 
 EXAMPLE = ROOT / "examples" / "external_worker.py"
@@ -115,9 +115,9 @@ def sixteen_bits_from_a_program_of_the_users():
             spec = linear_job(epochs=4)
             spec["train"]["wire"] = wire
             old = c.dir / "old.py"
-            old.write_text(EXAMPLE.read_text()
-                           .replace("pathlib.Path(__file__)", f"pathlib.Path({str(EXAMPLE)!r})")
-                           .replace("WIRE[opened.spec.train.wire]", "ps.WIRE_F32"))
+            old.write_text(changed(EXAMPLE.read_text(), {
+                "pathlib.Path(__file__)": f"pathlib.Path({str(EXAMPLE)!r})",
+                "WIRE[opened.spec.train.wire]": "ps.WIRE_F32"}))
             programs = [Program(c, "narrow"), Program(c, "f32", old)]
             try:
                 job = c.submit(spec)

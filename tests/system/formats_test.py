@@ -6,7 +6,7 @@ import io
 import struct
 import tarfile
 
-from cluster import Cluster, check, check_counts, main
+from cluster import Cluster, changed, check, check_counts, main
 from images_test import COLOURS, folder_of, images_job
 from roots_test import CANARY, csv_job, everything_said
 
@@ -207,14 +207,14 @@ def a_hostile_file_fails_its_job_and_is_told_to_nobody():
     with Cluster(psservers=1, workers=1) as c:
         write_tar(c.dir / "label.tar", [("1.npy", npy((1, 2), (2,))), ("1.cls", canary)])
         for name, data, source in (
-                ("bits", good.replace(b"\x80\x3f", b"\x80\x3e") + canary * 3, records),
-                ("crc", good.replace(b"\x80\x3f", b"\x80\x3e"), records),
+                ("bits", changed(good, {b"\x80\x3f": b"\x80\x3e"}) + canary * 3, records),
+                ("crc", changed(good, {b"\x80\x3f": b"\x80\x3e"}), records),
                 ("text", framed(canary), records), ("cut", good + good[:-1], records),
                 ("long", struct.pack("<Q", 1 << 63) + masked(struct.pack("<Q", 1 << 63)),
                  records),
                 ("link", link.getvalue(), groups), ("noise", canary * 100, groups),
                 ("label", (c.dir / "label.tar").read_bytes(), groups),
-                ("head", tarfile.TarInfo(CANARY).tobuf().replace(b"0", b"1"), groups)):
+                ("head", changed(tarfile.TarInfo(CANARY).tobuf(), {b"0": b"1"}), groups)):
             path = c.dir / f"{name}.file"
             path.write_bytes(data)
             job = c.submit({**csv_job("", batch=1),

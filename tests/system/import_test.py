@@ -13,7 +13,7 @@ from unittest import mock
 import numpy
 from safetensors.numpy import load_file
 
-from cluster import BIN, ROOT, Cluster, check, check_counts, check_equal, main
+from cluster import BIN, ROOT, Cluster, changed, check, check_counts, check_equal, main
 from frameworks import run_warm, there
 
 os.environ["SLUICE_BIN"] = str(BIN)
@@ -112,8 +112,8 @@ else:
 
 
 # A live model becomes a job that starts with its values, and takes what was learnt.
-LIVE = PROGRAM[:PROGRAM.index('if what == "make"')].replace(
-    "which, what, folder", "which, address, folder") + """
+LIVE = changed(PROGRAM[:PROGRAM.index('if what == "make"')], {
+    "which, what, folder": "which, address, folder"}) + """
 import os
 from sluice import client
 from sluice.keras_job import submit, to_job

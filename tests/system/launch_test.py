@@ -17,7 +17,7 @@ import socket
 import subprocess
 import tempfile
 
-from cluster import (BIN, LIMIT, ROOT, check, check_counts, check_equal, children_of, main,
+from cluster import (BIN, LIMIT, ROOT, changed, check, check_counts, check_equal, children_of, main,
                      mlp_job, wait_for)
 from frameworks import PEERS, PYTHON, there
 
@@ -226,7 +226,7 @@ def a_daemon_takes_what_is_not_set():
     check("# default\ncoordinator = 127.0.0.1:7070" in told, told)
     for program, config, why in (
             ("worker", config, "task.type is ps, which is a psserver, not a worker"),
-            ("psserver", config.replace('"index": 0', '"index": 1'), "the last one is 0"),
+            ("psserver", changed(config, {'"index": 0': '"index": 1'}), "the last one is 0"),
             ("psserver", "", "TF_CONFIG is empty")):
         done = ask(program, "--discover", "auto", TF_CONFIG=config)
         check_equal(done.returncode, 2, done.stderr)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-from cluster import (BIN, LIMIT, PATIENCE, Cluster, check, check_counts, check_equal, main,
+from cluster import (BIN, LIMIT, PATIENCE, Cluster, changed, check, check_counts, check_equal, main,
                      wait_for)
 from external_test import Program, Programs, check_learnt, exported, linear_job
 from hybrid_test import members
@@ -181,7 +181,7 @@ def steps_that_are_not_finite_in_a_row_fail_the_job():
     alone["train"].update(spec)
     with Cluster(psservers=1, workers=0) as c:
         path = c.dir / "skips.py"
-        path.write_text(SKIPS.replace("% 32", "% 8"))
+        path.write_text(changed(SKIPS, {"% 32": "% 8"}))
         start = lambda name: Rank(c, name, sys.executable, path,  # noqa: E731
                                   c.address, name, "nan", **PYTHON)
         for job in (alone, group):

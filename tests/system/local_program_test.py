@@ -9,7 +9,8 @@ import signal
 import sys
 
 import numpy as np
-from cluster import BIN, ROOT, Cluster, check, check_counts, check_equal, main, wait_for
+from cluster import (BIN, ROOT, Cluster, changed, check, check_counts, check_equal, main,
+                     wait_for)
 from external_test import Program, Programs, exported, linear_job
 from local_test import (BATCH, CLASSES, EPOCHS, FEATURES, OUTER, SAMPLES, SLOTS, STEPS, Adam,
                         Net, samples_of_numpy, train_in_numpy)
@@ -154,9 +155,9 @@ def a_long_contribution_is_made_as_long_as_the_median():
     """Of 20 the last two are four times as long; libsluice makes them shorter."""
     with Cluster(psservers=1, workers=0) as c:
         path = c.dir / "long.py"
-        path.write_text(SLOW.replace(
-            "0.5 * (1 - mine[batch.samples])", "np.where(batch.samples < 180, 0.5, 2)"
-        ).replace("0.01", "0"))
+        path.write_text(changed(SLOW, {
+            "0.5 * (1 - mine[batch.samples])": "np.where(batch.samples < 180, 0.5, 2)",
+            "0.01": "0"}))
         spec = unit_job(200, 1)
         spec["train"]["norm"] = "median"
         job = c.submit(spec)
@@ -230,7 +231,7 @@ def a_program_that_leaves_hands_back():
     """SIGTERM between two batches: the rest of the contribution is not computed."""
     with Cluster(psservers=1, workers=0) as c:
         path = c.dir / "slow.py"
-        path.write_text(SLOW.replace("0.01", "0.05"))
+        path.write_text(changed(SLOW, {"0.01": "0.05"}))
         job = c.submit(unit_job(120, 1))
         first = Program(c, "first", path, **ENVIRONMENT)
         log = c.dir / "first.log"

@@ -9,7 +9,7 @@ import sys
 import numpy
 from safetensors.numpy import load_file, save_file
 
-from cluster import (Cluster, check, check_counts, fashion_source, main, mlp_job)
+from cluster import (Cluster, changed, check, check_counts, fashion_source, main, mlp_job)
 from precision_test import EXAMPLE
 
 ACCURACY = 0.89  # of five epochs
@@ -44,9 +44,8 @@ def fashion_net_learns_in_each_mode():
     for mode in MODES:
         with Bed() as c:
             path = c.dir / f"{mode}.yaml"
-            path.write_text(EXAMPLE.read_text()
-                            .replace("name: fashion-cnn", f"name: {mode}")
-                            .replace(f"  batch: {UPDATE}\n", in_mode(mode)))
+            path.write_text(changed(EXAMPLE.read_text(), {
+                "name: fashion-cnn": f"name: {mode}", f"  batch: {UPDATE}\n": in_mode(mode)}))
             done = c.wait_state(c.run("submit", path, "--no-wait").stdout.strip(),
                                 limit_s=3600)
             check_counts(done)

@@ -6,7 +6,7 @@ By hand, some minutes: fashion_net_learns_as_well_in_16_bits, which trains
 examples/fashion-cnn.yaml in each precision and compares the accuracies."""
 import pathlib
 
-from cluster import (Cluster, check, check_counts, check_equal, main, mlp_job, shared)
+from cluster import (Cluster, changed, check, check_counts, check_equal, main, mlp_job, shared)
 
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "fashion-cnn.yaml"
 BAR = 0.005
@@ -54,9 +54,9 @@ def a_fixed_scale_that_is_too_large_fails_the_job():
 
 def fashion_net(cluster, precision):
     path = cluster.dir / f"fashion-{precision}.yaml"
-    path.write_text(EXAMPLE.read_text()
-                    .replace("name: fashion-cnn", f"name: fashion-{precision}")
-                    .replace("\ntrain:\n", f"\ntrain:\n  precision: {precision}\n"))
+    path.write_text(changed(EXAMPLE.read_text(), {
+        "name: fashion-cnn": f"name: fashion-{precision}",
+        "\ntrain:\n": f"\ntrain:\n  precision: {precision}\n"}))
     job = cluster.run("submit", path, "--no-wait").stdout.strip()
     done = cluster.wait_state(job, limit_s=3600)
     check_counts(done)

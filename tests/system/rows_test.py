@@ -14,8 +14,8 @@ import sys
 import numpy as np
 import conserve
 import conserve_rows
-from cluster import (LIMIT, PATIENCE, Cluster, Failed, check, check_counts, check_equal, main,
-                     wait_for)
+from cluster import (LIMIT, PATIENCE, Cluster, Failed, changed, check, check_counts,
+                     check_equal, main, wait_for)
 from external_test import Programs, exported
 from lib_ring_test import PYTHON, Rank
 
@@ -178,10 +178,9 @@ def a_job_of_tables_alone_counts_each_step_once():
                         f"rows of {table} behind both")
 
 
-STRANGE = PROGRAM.replace(
-    "closure.grads[:]",
-    "step.push_rows('items', [5], numpy.full((1, 4), numpy.nan))\n"
-    "                closure.grads[:]")
+STRANGE = changed(PROGRAM, {
+    "closure.grads[:]": "step.push_rows('items', [5], numpy.full((1, 4), numpy.nan))\n"
+                        "                closure.grads[:]"})
 
 
 def a_gradient_of_a_row_that_is_not_finite_counts_like_any_other():
@@ -374,13 +373,13 @@ def a_resumed_job_goes_on_with_its_rows_on_more_psservers():
 
 
 # Says which rows it reads first, before anybody changes one.
-READER = PROGRAM.replace("            try:\n", """            try:
+READER = changed(PROGRAM, {"            try:\n": """            try:
                 if not said:
                     said = True
                     for table in ("users", "items"):
                         rows = closure.rows(table, ids_of(range(64)))
                         print(table, rows.tobytes().hex(), flush=True)
-""", 1).replace("import sys,", "said = None\nimport sys,", 1)
+""", "import sys,": "said = None\nimport sys,"}, most=1)
 
 
 def a_table_begins_with_the_rows_that_another_job_exported():
@@ -695,11 +694,11 @@ def a_job_that_takes_all_memory_of_rows_fails_alone():
     with Cluster(psservers=2, workers=0, psserver_args=["--rows-memory", "2MiB"]) as c:
         pids = {name: c.processes[name].pid for name in ("ps-0", "ps-1")}
         job = c.submit(tables_job(epochs))
-        with Programs(start_of(c, PROGRAM.replace("name=name,", f"name=name, job={job[2:]},")),
+        with Programs(start_of(c, changed(PROGRAM, {"name=name,": f"name=name, job={job[2:]},"})),
                       count=1):
             c.wait_steps(job, 20)
             greedy = c.submit({**tables_job(1000), "name": "greedy"})
-            begin = start_of(c, GREEDY.replace("JOB", greedy[2:]))
+            begin = start_of(c, changed(GREEDY, {"JOB": greedy[2:]}))
             program = begin("greedy")
             failed = str(c.wait_state(greedy, "failed"))
             program.end()

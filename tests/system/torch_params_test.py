@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which parameters of a torch model are trained, and how: what torch leaves alone is
 left alone here, to the numbers of torch over 200 steps."""
-from cluster import LIMIT, Cluster, check, check_counts, check_equal, wait_for
+from cluster import LIMIT, Cluster, changed, check, check_counts, check_equal, wait_for
 from external_test import Program, Programs
 from frames import ENVIRONMENT, PYTHON, main_with, run
 
@@ -230,7 +230,7 @@ def torch_unused_params_of_ranks():
     """A rank alone has the numbers of torch, too."""
     with Cluster(psservers=1, workers=0) as c:
         mode = repr({"mode": "allreduce", "ranks": 1, "store": str(c.dir / "store")})
-        said = run(UNUSED.replace("(40, 3000)", "(40,)"), c.address, mode)
+        said = run(changed(UNUSED, {"(40, 3000)": "(40,)"}), c.address, mode)
         check(said.count("as torch") == 6, said)
         said = run(GROUPS, c.address, mode, "small")
         check(said.count("as torch") == 6, said)
@@ -244,7 +244,7 @@ def torch_unused_params_of_two():
             if mode == "allreduce":
                 words["store"] = str(c.dir / "store")
             program = c.dir / "two.py"
-            program.write_text(TWO.replace("**MODE", f"**{words!r}"))
+            program.write_text(changed(TWO, {"**MODE": f"**{words!r}"}))
             with Programs(lambda name: Program(c, name, program, python=PYTHON,
                                                **ENVIRONMENT)) as programs:
                 job = wait_for("a job", lambda: next(
