@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 import package
-from cluster import ROOT, check, main, wait_for
+from cluster import LIMIT, ROOT, check, main, wait_for
 from netns_test import HOSTS, TAG, Hosts, ip
 
 PAGE = ROOT / "deploy" / "README.md"
@@ -128,8 +128,8 @@ class Lan:
         children = pathlib.Path(f"/proc/{holder.pid}/task/{holder.pid}/children")
         first = wait_for(f"{name} to be there", lambda: holder.poll() or
                          children.read_text().split())
-        wait_for(f"{name} to have its root", lambda: b"sleep" in
-                 pathlib.Path(f"/proc/{first[0]}/cmdline").read_bytes())
+        wait_for(f"{name} to have its root", lambda: pathlib.Path(
+            f"/proc/{first[0]}/cmdline").read_bytes().startswith(b"sleep\0"))
         self.hosts[name] = (holder, first[0])
 
     def run(self, name, line, want=0, limit_s=240):
@@ -138,7 +138,7 @@ class Lan:
             ["nsenter", "-t", self.hosts[name][1], "-m", "-u", "-n", "-p", "--root", "--wd",
              "env", "-i", f"PATH={PATH}", "HOME=/root", "LC_ALL=C.UTF-8", "bash", "-c",
              f"cd && {line}"], capture_output=True, text=True, check=False,
-            timeout=limit_s, stdin=subprocess.DEVNULL)
+            timeout=limit_s * LIMIT, stdin=subprocess.DEVNULL)
         check(want in (None, done.returncode), f"root@{name}# {line}: exit "
               f"{done.returncode}", done.stdout, done.stderr, self.logs())
         return done.stdout + done.stderr
