@@ -3,6 +3,7 @@
 """Many jobs on few workers: which is served, and what a worker keeps of them."""
 import json
 
+import exact
 from cluster import (LONG_LEASE, Cluster, check, check_counts, check_equal, main, mlp_job,
                      wait_for)
 
@@ -47,7 +48,8 @@ def a_worker_makes_none_of_many_small_jobs_twice():
 
 
 def jobs_that_do_not_fit_are_made_anew_and_count_all_the_same():
-    with Cluster(psservers=2, workers=1, worker_args=["--keep", "1MiB"]) as c:
+    with Cluster(psservers=2, workers=1, coordinator_args=LONG_LEASE,
+                 worker_args=["--keep", "1MiB"]) as c:
         ids = [c.submit(short_job(f"large-{i}", epochs=2)) for i in range(7)]
         for job in ids:
             check_counts(c.wait_state(job))
@@ -55,17 +57,19 @@ def jobs_that_do_not_fit_are_made_anew_and_count_all_the_same():
               "seven jobs were kept where room was for four")
 
 
-def a_higher_priority_is_served_first_and_the_rest_goes_to_others():
+def higher_priority(epochs):
     ahead = 8 * 2  # leases that a worker holds at most, steps of each
-    with Cluster(psservers=1, workers=1) as c:
-        low = c.submit(short_job("low", epochs=2000, priority=-1))
+    # A worker that is lost and attends again is given what it has opened first.
+    with exact.While(psservers=1, workers=1, coordinator_args=LONG_LEASE) as c:
+        low = c.submit(short_job("low", epochs=10 * epochs, priority=-1))
         c.wait_steps(low, 100)
-        high = c.submit(short_job("high", epochs=300, priority=5))
+        high = c.submit(short_job("high", epochs=epochs, priority=5))
         c.wait_steps(high, 2 * ahead)
         before = c.steps(low)
         c.wait_steps(high, 1500)
         gained = c.steps(low) - before
-        check(c.status(high)["state"] == "running", "the test looked too late")
+        check_equal(c.status(high)["state"], "running", "the state, when it was looked")
+        c.ends = True
         check(gained <= ahead, f"{gained} steps of the lower priority meanwhile")
         check_equal(c.status(high)["priority"], 5, "the priority in the status")
         check("priority" in c.run("status", low).stdout, "status says no priority")
@@ -73,9 +77,13 @@ def a_higher_priority_is_served_first_and_the_rest_goes_to_others():
         c.wait_steps(low, c.steps(low) + 100)  # what is left is its
 
 
+def a_higher_priority_is_served_first_and_the_rest_goes_to_others():
+    exact.long_enough(higher_priority, 150)
+
+
 def queued_jobs_run_one_after_the_other_also_over_a_kill():
-    with Cluster(psservers=1, workers=2) as c:
-        first = c.submit(short_job("first", epochs=300), "--queue")
+    with Cluster(psservers=1, workers=0, coordinator_args=LONG_LEASE) as c:
+        first = c.submit(short_job("first", epochs=20), "--queue")
         bad = short_job("bad", epochs=1)
         bad["data"]["train"]["x"] = str(c.dir / "nowhere")
         rest = [c.submit(short_job("gone", epochs=1), "--queue"),
@@ -84,8 +92,9 @@ def queued_jobs_run_one_after_the_other_also_over_a_kill():
         high = c.submit(short_job("high", epochs=2, priority=1), "--queue")
         free = c.submit(short_job("free", epochs=2))
         gone, bad, last = rest
-        c.wait_steps(first, 10)
         c.run("pause", first)  # it must not end before what follows is seen
+        for w in WORKERS:
+            c.start(w)
         check_counts(c.wait_state(free))  # it is not queued, and waits for nobody
         check_equal(c.status(high)["reason"], f"queued behind {first} (jobs before this one: 1)",
                     "reason")
