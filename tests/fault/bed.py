@@ -6,6 +6,7 @@ that must end with `once`, `cover` and the exact sum, whatever happened.
 Tests are functions named after the rows of the table of faults (F3_..., N9_...).
 """
 import contextlib
+import functools
 import os
 import pathlib
 import random
@@ -16,6 +17,7 @@ import sys
 import traceback
 
 import conserve
+from exact import TooShort, long_enough
 from cluster import (BIN, ROOT, Cluster, Failed, check, check_counts, check_equal,
                      children_of, mlp_job, part_of, spent, wait_for)
 
@@ -47,13 +49,14 @@ def end_tracers(folder):
 
 class Bed(Cluster):
     """with Bed(workers=2, psservers=2, programs=2) as b: jobs run already."""
+    longer = 1  # jobs take so many times as long: with_longer()
 
     def __init__(self, programs=2, net_epochs=8, sum_epochs=8, jobs=True,
                  spec=None, flags=(), **more):
         super().__init__(**{"workers": 2, "psservers": 2, **more})
         # A program in Python takes some 2 ms of processor time for a step beside this.
-        self.wanted, self.flags = programs, ("--step-ms", 4, *flags)
-        self.net_epochs, self.submits = net_epochs, jobs
+        self.wanted, self.flags = programs, ("--step-ms", 4 * self.longer, *flags)
+        self.net_epochs, self.submits = net_epochs * self.longer, jobs
         self.spec = spec or conserve.conserve_job(epochs=sum_epochs)
         self.net = self.sum = self.programs = None
 
@@ -88,16 +91,19 @@ class Bed(Cluster):
     def each(self):
         return [j for j in (self.net, self.sum) if j]
 
-    def on(self, low=10, high=60):
+    def on(self, low=10, high=60, same=False):
         """Waits until each job has counted a random number of further steps, or is
         through; one must still run, or the next blow would miss them: where all are
-        through they are as they must be, and others follow."""
+        through they are as they must be, and others follow. `same`: no others, since the
+        test knows something of these; run() begins it again with longer ones."""
         for _ in range(10):
             for job in self.each():
                 self.further(job, dice.randint(low, high))
             if not all(map(self.finished, self.each())):
                 return
             self.end()
+            if same:
+                raise TooShort
             self.submit_both()
         check(False, "the jobs are too short for the test")
 
@@ -193,6 +199,12 @@ def ended(process, limit_s=60):
     return wait_for("the process to end", lambda: process.poll() is not None, limit_s)
 
 
+def with_longer(times, test):
+    """Calls test(), whose jobs take so many times as long."""
+    Bed.longer = times
+    test()
+
+
 def run(names):
     """Runs the tests of a file: functions named after a row. All, those that
     begin with a word, or a part (--part 1/2)."""
@@ -205,7 +217,7 @@ def run(names):
         dice.seed(f"{SEED} {test.__name__}")  # alone as in company
         took, word = spent(), "ok"
         try:
-            test()
+            long_enough(functools.partial(with_longer, test=test), 1)
         except (Failed, subprocess.TimeoutExpired) as error:
             word, failures = "FAILED", failures + 1
             print(f"{test.__name__}: {error}", file=sys.stderr)

@@ -51,7 +51,7 @@ def N12_state_from_an_old_backup_pauses_the_jobs():
         b.start("coordinator")
         cuts = {j: int(b.status(j)["cuts"]) for j in b.each()}
         for name in ("ps-0", "ps-1", "coordinator"):
-            b.on(1, 5)
+            b.on(1, 5, same=True)
             b.restart(name)
         wait_for("further cuts", lambda: all(
             int(b.status(j)["cuts"]) > cuts[j] for j in b.each()))

@@ -150,7 +150,7 @@ def N21_slow_disk_during_a_cut():
             b.shards(job)
         at = b.mark("coordinator")
         b.on_log("coordinator", "cut begun", at)
-        b.on(30, 60)
+        b.on(30, 60, same=True)
         b.kill("ps-1")  # and the disk is well again
         b.start("ps-1")
         b.end()

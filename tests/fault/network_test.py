@@ -23,7 +23,7 @@ def N2_worker_cut_off_from_the_coordinator_only():
         before, at = b.mark("coordinator"), b.mark("w-0")
         b.cut("w-0", "coordinator")
         b.on_log("coordinator", "member lost", before)
-        b.on(1, 20)  # w-1 goes on; what w-0 still pushes counts once or never
+        b.on(1, 20, same=True)  # w-1 goes on; what w-0 still pushes counts once or never
         b.heal("w-0")
         returns(b, "w-0", at)
         b.end()

@@ -130,8 +130,8 @@ def N2_program_cut_off_from_the_coordinator_pushes_on():
         at = b.mark("coordinator")
         proxy.stall()
         b.on_log("coordinator", "member lost", at)
-        b.programs.start("x-0")  # not before: it would be through with the job
-        b.on()
+        b.programs.start("x-0", *b.flags)  # not before: it would be through with the job
+        b.on(same=True)
         proxy.heal()
         b.end()
 
@@ -169,10 +169,10 @@ def N6_acknowledgement_lost_and_another_attempt_finishes():
         deaf, lost = b.programs.running["x-deaf"], b.mark("coordinator")
         deaf.send_signal(signal.SIGSTOP)
         b.on_log("coordinator", "member lost", lost)
-        b.programs.start("x-0")  # not before: it would be through with the rest
+        b.programs.start("x-0", *b.flags)  # not before: it would be through with the rest
         wait_for("another attempt to finish", lambda: int(
             b.status(b.sum)["closures_retried"]) > 0)
-        b.on()
+        b.on(same=True)
         deaf.send_signal(signal.SIGCONT)
         proxy.heal()
         proxy.reset()  # it tries the same key again
@@ -222,7 +222,7 @@ def N7_a_push_comes_again_across_restarts_and_terms():
         new = {**old, "incarnation": reply.incarnation}
         check_equal(push(new).result, ps.PUSH_DUPLICATE, "with the new incarnation")
         b.restart("coordinator")
-        b.on(1, 10)
+        b.on(1, 10, same=True)
         check_equal(push(new).result, ps.PUSH_DUPLICATE, "after a change of term")
         old_job = {**new, "job_incarnation": new["job_incarnation"] - 1}
         check_equal(push(old_job).refused.why, ps.REFUSED_JOB_INCARNATION, "why")

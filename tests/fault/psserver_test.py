@@ -88,12 +88,13 @@ class Reader(threading.Thread):
 
 
 def F15_two_hundred_reads_while_workers_die():
-    with Bed(workers=0, programs=2, sum_epochs=13) as b:
+    with Bed(workers=0, programs=2, sum_epochs=13) as b, contextlib.ExitStack() as stack:
         readers = [Reader(b, s, 200) for s in b.shards(b.sum)]
         for reader in readers:
+            stack.callback(reader.stop.set)
             reader.start()
         for name in ("x-0", "x-1"):
-            b.on(1, 20)
+            b.on(1, 20, same=True)
             b.programs.restart(name)
         for reader in readers:
             reader.join(60)
@@ -103,12 +104,13 @@ def F15_two_hundred_reads_while_workers_die():
 
 
 def N26_no_pull_sees_a_version_without_its_keys():
-    with Bed(workers=0, programs=3, sum_epochs=20) as b:
+    with Bed(workers=0, programs=3, sum_epochs=20) as b, contextlib.ExitStack() as stack:
         readers = [Reader(b, s) for s in b.shards(b.sum) * 2]
         for reader in readers:
+            stack.callback(reader.stop.set)
             reader.start()
         for name in ("ps-0", "x-0", "ps-1"):
-            b.on()
+            b.on(same=True)
             b.kill_many([name])
             b.back([name])
         b.end()
@@ -190,10 +192,10 @@ def N5_zombie_psserver_and_its_successor_both_answer():
         b.start("ps-1")
         b.command = plain
         b.on_log("coordinator", "shard admitted", after)
-        b.on(5, 20)
+        b.on(5, 20, same=True)
         files = {p: p.read_bytes() for p in (b.dir / "store").rglob("shard-*.safetensors")}
         zombie.send_signal(18)  # SIGCONT: both live now
-        b.on(5, 20)
+        b.on(5, 20, same=True)
         for path, data in files.items():
             check(not path.exists() or path.read_bytes() == data,
                   f"K1: {path.name} was written twice")
@@ -260,7 +262,7 @@ def N28_numbers_stay_honest_across_every_restart():
     with Bed() as b:
         high = {}
         for name in ("coordinator", "ps-0", "w-0", "coordinator"):
-            b.on()
+            b.on(same=True)
             b.kill_many([name])
             b.back([name])
             for job in b.each():

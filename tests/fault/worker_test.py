@@ -139,7 +139,7 @@ def F10_two_workers_killed_in_the_same_instant():
 def F11_one_worker_fails_again_and_again():
     with Bed(workers=1, programs=1, net_epochs=16, sum_epochs=16) as b:
         for _ in range(4):
-            b.on(5, 30)
+            b.on(5, 30, same=True)
             b.kill_many(["w-0", "x-0"])
             b.back(["w-0", "x-0"])
         done = b.end()
@@ -181,7 +181,7 @@ def F20_the_client_waits_while_a_worker_dies():
         client = subprocess.Popen(
             [str(BIN / "sluice"), "--coordinator", b.address, "wait", b.net],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        b.on()
+        b.on(same=True)
         b.kill_many(["w-0", "x-0"])
         b.end()
         said = client.communicate(timeout=60)[1]

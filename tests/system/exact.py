@@ -118,14 +118,14 @@ class While(Cluster):
 
 
 def long_enough(test, epochs):
-    """Calls test(epochs), and again with four times as many where that was too short: on a
-    machine that is busy."""
+    """Calls test(epochs), or test() of another length, and again with four times as many
+    where that was too short: on a machine that is busy."""
     for more in (1, 4, 16):
         try:
             return test(more * epochs)
         except TooShort:
-            print(f"{more * epochs} epochs are too few", flush=True)
-    raise Failed(f"{16 * epochs} epochs are too few")
+            print(f"jobs of length {more * epochs} are too short", flush=True)
+    raise Failed("the jobs are too short for the test")
 
 
 def check_rows(c, job, epochs):
