@@ -704,7 +704,9 @@ const struct cli_verb cli_verbs[] = {
      .usage = "sluice servers [OPTION]...",
      .brief = "list the psservers",
      .text = "Lists the attached psservers, and lost ones: those lost within "
-             "the last hour, and those that shards of a job wait for. "
+             "the last hour, and those that shards of a job wait for. What "
+             "each does is of the last seconds: processor cores, and pushes "
+             "of workers that its shards took. "
              "deploy/RUNBOOK.md says what to do about a psserver that does not "
              "come back.",
      .example = "sluice servers",

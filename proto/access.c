@@ -263,6 +263,7 @@ static const unsigned beats[] = {
     [82] = MEMBERS,       // host_received_bytes
     [83] = MAY(WORKER),   // left_out
     [84] = MAY(PSSERVER), // empties
+    [85] = MAY(PSSERVER), // pushes
 };
 
 // Whether a message says anything in a field.

@@ -145,7 +145,7 @@ static const struct wire_rules all[] = {
     RULES(heartbeat, NULL, OPAQUE(1), COUNT(2, 64), COUNT(3, WIRE_SHARDS_MAX),
           OPAQUE(5), MAYBE_NAME(7), KNOWN(50, "offset.c:offset_came"),
           OPAQUE(51), KNOWN(52, "offset.c:offset_heard"), OPAQUE(80),
-          OPAQUE(81), OPAQUE(82)),
+          OPAQUE(81), OPAQUE(82), OPAQUE(85)),
     RULES(lease_progress, NULL, JOB(1), CLOSURE(2), FILL(3), FILL(4), OPAQUE(5),
           OPAQUE(9)),
     RULES(step_metrics, NULL, KNOWN(1, "reports.c:plausible"),

@@ -68,9 +68,9 @@ static const char *const workers_head[] = {
     "name",   "state", "leases", "host",    "device", "pid",
     "memory", "beat",  "up",     "version", "reason", NULL};
 static const char *const servers_head[] = {
-    "name", "state", "shards",  "bytes",   "cores", "replicas",
-    "lag",  "jobs",  "host",    "address", "pid",   "memory",
-    "beat", "up",    "version", "reason",  NULL};
+    "name",     "state", "shards", "bytes",   "cores",   "pushes/s",
+    "replicas", "lag",   "jobs",   "host",    "address", "pid",
+    "memory",   "beat",  "up",     "version", "reason",  NULL};
 static const char *const members_head[] = {
     "name",   "role",   "state", "leases",
     "shards", "memory", "beat",  "device or address",
@@ -175,6 +175,22 @@ static void worker_row(struct table *t, const ProtobufCMessage *item)
     fares(t, m);
 }
 
+static void cells_of_load(struct table *t, const Sluice__V1__MemberStatus *m)
+{
+    const Sluice__V1__MemberUsage *u = m->usage;
+    char text[OUT_NUMBER];
+
+    if (u != NULL)
+        table_cell(t, "%.2f", u->cpu_cores);
+    else
+        table_cell(t, "-");
+    if (u != NULL && u->known_pushes_per_second_case != 0)
+        table_cell(t, "%s",
+                   out_count(text, (uint64_t)(u->pushes_per_second + 0.5)));
+    else
+        table_cell(t, "-");
+}
+
 static void cells_of_replicas(struct table *t,
                               const Sluice__V1__MemberStatus *m)
 {
@@ -208,10 +224,7 @@ static void server_row(struct table *t, const ProtobufCMessage *item)
     table_cell(t, "%s", m->state);
     table_cell(t, "%u", m->shards);
     table_cell(t, "%s", out_bytes(text, m->shard_bytes));
-    if (m->usage != NULL)
-        table_cell(t, "%.2f", m->usage->cpu_cores);
-    else
-        table_cell(t, "-");
+    cells_of_load(t, m);
     cells_of_replicas(t, m);
     cell_of_jobs(t, m);
     table_cell(t, "%s", dash(m->host));
@@ -554,7 +567,7 @@ const struct list_format lists[LIST_KINDS] = {
                    list_job_name},
     [LIST_WORKERS] = {"workers", workers_head, 5, 0xe4u, "the name", worker_row,
                       member_name},
-    [LIST_SERVERS] = {"psservers", servers_head, 10, 0x1c7cu, "the name",
+    [LIST_SERVERS] = {"psservers", servers_head, 11, 0x38fcu, "the name",
                       server_row, member_name},
     [LIST_MEMBERS] = {"members", members_head, 8, 0x678u, "the name",
                       member_row, member_name},

@@ -21,3 +21,12 @@ void histogram_add(struct histogram *h, uint64_t value)
     atomic_fetch_add_explicit(&h->count[i], 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&h->sum, value, memory_order_relaxed);
 }
+
+uint64_t histogram_count(const struct histogram *h)
+{
+    uint64_t all = 0;
+
+    for (unsigned i = 0; i <= HISTOGRAM_BOUNDS; i++)
+        all += atomic_load_explicit(&h->count[i], memory_order_relaxed);
+    return all;
+}

@@ -47,4 +47,7 @@ extern const uint64_t histogram_updates[HISTOGRAM_BOUNDS];
 // are not NULL.
 void histogram_add(struct histogram *h, uint64_t value);
 
+// Returns how many values were counted, in all ranges.
+uint64_t histogram_count(const struct histogram *h);
+
 #endif

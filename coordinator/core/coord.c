@@ -487,8 +487,11 @@ static void receive_heartbeat(struct coord *c, struct member *m,
     m->empties = beat->empties;
     m->resident_bytes = beat->resident_bytes;
     busy_beat(&m->busy, coord_now(c),
-              (struct busy_counts){beat->cpu_us, beat->host_sent_bytes,
-                                   beat->host_received_bytes});
+              (struct busy_counts){.cpu_us = beat->cpu_us,
+                                   .sent_bytes = beat->host_sent_bytes,
+                                   .received_bytes = beat->host_received_bytes,
+                                   .has_pushes = beat->known_pushes_case != 0,
+                                   .pushes = beat->pushes});
     member_describe(m, beat->why, beat->device);
     member_leaves_out(m, beat->left_out);
     if (m->draining != drained)

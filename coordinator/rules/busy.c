@@ -2,6 +2,8 @@
 // coordinator/rules/busy.c -- see busy.h.
 #include "coordinator/rules/busy.h"
 
+#include <math.h>
+
 static double busy_increase(double now, double before)
 {
     return now > before ? now - before : 0;
@@ -30,6 +32,10 @@ static void busy_close_window(struct busy *b, double ms,
         (double)(now->sent_bytes - b->since.sent_bytes) * 1000 / ms;
     b->received_per_second =
         (double)(now->received_bytes - b->since.received_bytes) * 1000 / ms;
+    b->pushes_per_second =
+        b->since.has_pushes && now->has_pushes
+            ? (double)(now->pushes - b->since.pushes) * 1000 / ms
+            : (double)NAN;
     b->computing = busy_share(b->did.computing_ms, ms);
     b->waiting = busy_share(b->did.waiting_ms, ms);
     b->reading = busy_share(b->did.reading_ms, ms);
@@ -39,7 +45,8 @@ void busy_beat(struct busy *b, uint64_t now_ms, struct busy_counts now)
 {
     bool fell = now.cpu_us < b->since.cpu_us ||
                 now.sent_bytes < b->since.sent_bytes ||
-                now.received_bytes < b->since.received_bytes;
+                now.received_bytes < b->since.received_bytes ||
+                now.pushes < b->since.pushes;
 
     if (now.cpu_us == 0)
         return;

@@ -22,6 +22,8 @@ struct busy_times {
 // Sums since a member's process began, as its heartbeats report them.
 struct busy_counts {
     uint64_t cpu_us, sent_bytes, received_bytes;
+    bool has_pushes;
+    uint64_t pushes; // of a psserver, if has_pushes; else 0
 };
 
 struct busy {
@@ -32,6 +34,7 @@ struct busy {
     double cpu_cores; // seconds of processor time a second
     double sent_per_second, received_per_second; // bytes
     double computing, waiting, reading;          // shares
+    double pushes_per_second;                    // NAN: not said
 };
 
 // Adds to the times of the present window, b->did, by how much each sum of

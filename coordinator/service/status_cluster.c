@@ -86,6 +86,10 @@ static Sluice__V1__MemberUsage *usage_of(const struct member *m)
     u->computing = m->busy.computing;
     u->waiting = m->busy.waiting;
     u->reading = m->busy.reading;
+    WIRE_SET_KNOWN(
+        u, pushes_per_second,
+        SLUICE__V1__MEMBER_USAGE__KNOWN_PUSHES_PER_SECOND_PUSHES_PER_SECOND,
+        m->busy.pushes_per_second);
     return u;
 }
 

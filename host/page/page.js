@@ -93,6 +93,7 @@ const WORDS = {
     "network": "Bytes per second through the network interfaces of the member's host, all processes together, without loopback.",
     "norm": "How long a contribution is: the root of the sum of the squares of all that it changes. One that is far longer than the median is set aside.",
     "psserver": "A parameter server: it holds shards and applies the gradients that workers push.",
+    "pushes": "Gradients that the psserver took per second over the last seconds: each step of a worker is one for each shard.",
     "reading": "The share of the last seconds in which the worker read and prepared samples.",
     "retried": "Closures that were given out again because their worker was lost, failed or stood still.",
     "row": "What a sparse table keeps for one id, on a psserver: its values and the optimizer's state.",
@@ -938,12 +939,12 @@ function jobsView() {
 
 // Cells of how busy a member is.
 const BUSY = [["n", word("cores", "cores used")], ["n", word("computes", "computing")], ["n", word("waits", "waiting")], ["n", word("reads", "reading")],
-    ["n", word("sends", "network")], ["n", word("receives", "network")]];
+    ["n", word("pushes/s", "pushes")], ["n", word("sends", "network")], ["n", word("receives", "network")]];
 const flow = n => known(n) ? bytes(Math.round(n)) + "/s" : "-";
 function usage(m) {
     const u = m.usage || {}, works = m.role === "worker" ? u : {};
     return [known(u.cpu_cores) ? u.cpu_cores.toFixed(2) : "-", percent(works.computing), percent(works.waiting), percent(works.reading),
-        flow(u.sent_per_second), flow(u.received_per_second)].map(text => ["n", text]);
+        whole(u.pushes_per_second), flow(u.sent_per_second), flow(u.received_per_second)].map(text => ["n", text]);
 }
 
 // A square a member: a thousand fit on a screen.

@@ -120,6 +120,23 @@ def a_drained_worker_can_be_stopped_and_nothing_is_done_again():
         c.run("stop", job, "--now")
 
 
+def psservers_say_how_much_they_do():
+    with Cluster(psservers=2, workers=1) as c:
+        job = c.submit(mlp_job("load", samples=6400, epochs=400, steps_per_closure=10))
+        c.wait_steps(job, 10)
+
+        def pushes(name):
+            return member(c, "servers", name).get("usage", {}).get("pushes_per_second")
+        for name in ("ps-0", "ps-1"):
+            wait_for(f"pushes to {name}", lambda name=name: pushes(name))
+        c.run("stop", job, "--now")
+        for name in ("ps-0", "ps-1"):
+            wait_for(f"{name} to be idle", lambda name=name: pushes(name) == 0)
+        head, *rows = lines(c, "servers")
+        end = head.index("pushes/s") + len("pushes/s")
+        check_equal([row[:end].split()[-1] for row in rows], ["0", "0"], "of idle psservers")
+
+
 def a_lost_worker_is_told_until_its_name_comes_again():
     with Cluster(psservers=0, workers=2) as c:
         wait_for("both to attend", lambda: len(c.json("workers")["members"]) == 2)
@@ -253,5 +270,6 @@ if __name__ == "__main__":
           a_suspect_is_listed_and_forgiven,
           a_worker_that_joins_with_a_wrong_vector_is_suspect,
           a_drained_worker_can_be_stopped_and_nothing_is_done_again,
+          psservers_say_how_much_they_do,
           a_lost_worker_is_told_until_its_name_comes_again,
           a_psserver_is_lost_for_good_and_jobs_go_on])

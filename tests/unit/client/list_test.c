@@ -107,6 +107,32 @@ TEST(list, wide_columns_come_behind_the_others)
     T_EQ(text.len, 0);
 }
 
+// An older psserver does not say how many pushes it takes.
+TEST(list, a_psserver_that_is_idle_differs_from_one_that_does_not_say)
+{
+    Sluice__V1__MemberStatus m = SLUICE__V1__MEMBER_STATUS__INIT;
+    Sluice__V1__MemberUsage u = SLUICE__V1__MEMBER_USAGE__INIT;
+    ProtobufCMessage *items[] = {&m.base};
+    struct buf text = BUF_INIT;
+
+    m.name = (char *)"ps-0";
+    m.state = (char *)"ready";
+    m.usage = &u;
+    u.cpu_cores = 1.5;
+    T_OK(list_table(&text, LIST_SERVERS, false, items, 1, t_err()));
+    T_HAS(buf_text(&text), " 1.50         -         - ");
+    buf_release(&text);
+    u.known_pushes_per_second_case =
+        SLUICE__V1__MEMBER_USAGE__KNOWN_PUSHES_PER_SECOND_PUSHES_PER_SECOND;
+    T_OK(list_table(&text, LIST_SERVERS, false, items, 1, t_err()));
+    T_HAS(buf_text(&text), " 1.50         0         - ");
+    buf_release(&text);
+    u.pushes_per_second = 1234.5;
+    T_OK(list_table(&text, LIST_SERVERS, false, items, 1, t_err()));
+    T_HAS(buf_text(&text), " 1.50     1,235         - ");
+    buf_release(&text);
+}
+
 TEST(list, who_wrote_a_checkpoint_is_named_once)
 {
     Sluice__V1__CheckpointShard shard[3], *shards[3];

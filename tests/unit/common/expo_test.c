@@ -77,6 +77,7 @@ TEST(expo, a_histogram_adds_up)
     histogram_add(&h, 500);
     histogram_add(&h, 501);
     histogram_add(&h, 30000001);
+    T_EQ(histogram_count(&h), 4);
     begin(false);
     expo_family(&e, "sluice_wait_seconds", EXPO_HISTOGRAM, "Waits.");
     expo_histogram(&e, &h, "kind", "a", NULL);

@@ -112,6 +112,7 @@ static const struct {
     {"Heartbeat", "host_received_bytes", "WP"},
     {"Heartbeat", "left_out", "W"},
     {"Heartbeat", "empties", "P"},
+    {"Heartbeat", "pushes", "P"},
 };
 
 #endif

@@ -89,6 +89,7 @@ TEST(attend, a_worker_is_served_as_the_protocol_says)
 
 TEST(attend, heartbeats_report_what_is_counted)
 {
+    uint64_t before = histogram_count(&shard_waits);
     const Sluice__V1__ShardReport *r;
     const Sluice__V1__Heartbeat *m;
     uint64_t seq = 0;
@@ -112,6 +113,8 @@ TEST(attend, heartbeats_report_what_is_counted)
     T_EQ(r->counts->staleness[0], 1);
     T_EQ(r->counts->n_epochs, 0);
     T_GT(m->resident_bytes, 1u << 20);
+    T_TRUE(m->known_pushes_case != 0);
+    T_EQ(m->pushes, before + 2);
     stage_close(&stage);
 }
 
