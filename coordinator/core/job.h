@@ -172,7 +172,8 @@ struct job {
     struct job_measured measured;
 
     // Its shards, once it is placed. Changed by: shards, place, publish, send,
-    // rings, behind, recount, monitor, memory, mode_sync, mode_open, replicas.
+    // rings, behind, recount, monitor, memory, mode_sync, mode_open, replicas,
+    // move.
     struct job_shards shards;
 
     // Its map. Changed by: shards, submit, behind.

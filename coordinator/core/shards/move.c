@@ -274,6 +274,8 @@ static void move_over(struct coord *c, struct move *v, struct job *job)
     happened_job(c, EVENT_SHARD_MOVED, job, target,
                  "shard %u of %s lies on %s now, no more on %s", shard,
                  job->name, target->name, source->name);
+    if (v->evens)
+        job->shards.evens_ms = coord_now(c) + MOVES_REST_MS;
     move_free(v);
     c->moves.look_ms = 0; // the next one
     shards_move(c, job, shard, target);
@@ -580,7 +582,8 @@ static struct party *move_due(struct coord *c, const struct parties *p,
     if (*from == NULL || (*from)->busy || s->server != (*from)->member->id ||
         coord_now(c) < s->move_ms)
         return NULL;
-    if (!moves_empties((*from)->member) && !moves_alone(job))
+    if (!moves_empties((*from)->member) &&
+        (!moves_alone(job) || coord_now(c) < job->shards.evens_ms))
         return NULL;
     if ((*from)->job != job) {
         (*from)->job = job;
@@ -668,6 +671,9 @@ static void move_begin(struct coord *c, struct job *job, uint32_t shard,
     v->request = (c->term << 32) | ++c->requests;
     v->began_ms = coord_now(c);
     v->replica = job_has_replicas(job);
+    v->evens = !v->replica && !moves_empties(from->member);
+    if (v->evens)
+        job->shards.evens_ms = coord_now(c) + MOVES_REST_MS;
     from->busy = to->busy = true;
     list_push_back(&c->moves.list, &v->node);
     move_enter(c, v, MOVE_WRITES);

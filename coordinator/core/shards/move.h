@@ -28,7 +28,9 @@
 // A psserver takes part in one move at a time. A move begins if a psserver
 // leaves (drained, or ending with --drain), or if the job's placement.move says
 // auto and the shard may go where, behind it, there is not more than it leaves
-// (shards_weigh: bytes of all jobs).
+// (shards_weigh: bytes of all jobs). Workers wait for the end of each move, so
+// moves of a job that only even psservers out are MOVES_REST_MS apart; a
+// psserver that leaves loses its shards one after the other.
 //
 // Threads  the loop.
 // Memory   moves are owned by the coord. Messages are borrowed for the call. No
@@ -44,6 +46,7 @@
 #include "coordinator/core/job.h"
 
 #define MOVES_LOOK_MS 1000    // between looks for shards that may move
+#define MOVES_REST_MS 2000    // of a job, before and after moves that even out
 #define MOVES_AGAIN_MS 10000  // before a shard whose move failed moves again,
 #define MOVES_FAILED_MS 60000 // and before one moves to a psserver that failed
 #define MOVES_LATE_MS 120000  // after which a phase of a move is given up,
@@ -58,6 +61,7 @@ struct move {
     uint64_t source, target; // members
     enum move_phase phase;
     bool replica;      // the target is to follow, and no more (replicas.h)
+    bool evens;        // the source does not leave: it has more than the target
     bool prepared;     // in MOVE_PREPARES: only a cut is waited for
     bool fed;          // the source has begun a feed, and the target follows it
     uint64_t request;  // number of its snapshot requests, and of its feed

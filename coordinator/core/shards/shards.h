@@ -113,6 +113,7 @@ struct job_shards {
     uint32_t parts;         // the first so many lie on workers (job_on_workers)
     uint32_t looked;        // shards at the front that place.c need not ask for
     struct job_shard *list; // owned
+    uint64_t evens_ms;      // no shard moves before to even psservers out
     struct evidence evidence;
 };
 

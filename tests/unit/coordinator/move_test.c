@@ -5,6 +5,7 @@
 
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/shards/move.h"
 #include "coordinator/service/status_lists.h"
 #include "proto/model.h"
 #include "tests/unit/coordinator/world.h"
@@ -276,9 +277,9 @@ TEST(move, a_psserver_that_does_not_know_moves_takes_no_part)
 
 // ---- which shards move by themselves
 
-// A job of two shards, both on ps-0, as psserver ps-1 comes. `words`: more of
-// its placement.
-static struct world *alone(const char *words)
+// A job whose shards of `bytes` all lie on ps-0, as psserver ps-1 comes.
+// `words`: more of its placement.
+static struct world *alone_of(unsigned bytes, const char *words)
 {
     static const char placement[] = "\"partitioner\":\"fixed\",\"shards\":2";
     const char *at = strstr(world_graph_job, placement);
@@ -286,8 +287,8 @@ static struct world *alone(const char *words)
     char json[1500];
 
     T_ASSERT(at != NULL);
-    snprintf(json, sizeof(json), "%.*s\"shard_bytes\":48%s%s",
-             (int)(at - world_graph_job), world_graph_job, words,
+    snprintf(json, sizeof(json), "%.*s\"shard_bytes\":%u%s%s",
+             (int)(at - world_graph_job), world_graph_job, bytes, words,
              at + strlen(placement));
     world_init(w, WORLD_SITUATION);
     w->one_store = true;
@@ -296,9 +297,17 @@ static struct world *alone(const char *words)
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
     while (w->shards == 0) // until a worker has opened it
         world_step(w);
-    T_EQ(w->shards, 2);
     w->members[1].hangs = true; // so the job does not end
     world_attach(w, world_add(w, FAKE_PSSERVER, "ps-1"));
+    return w;
+}
+
+// The same with two shards.
+static struct world *alone(const char *words)
+{
+    struct world *w = alone_of(48, words);
+
+    T_EQ(w->shards, 2);
     return w;
 }
 
@@ -326,6 +335,47 @@ TEST(move, psservers_are_to_have_as_many_bytes_not_as_many_shards)
     lie(w, "ps-0", "ps-1");
     jobs_get(w->coord, w->job)->shards.list[1].elements = 1 << 22;
     lie(w, "ps-0", "ps-1"); // neither would be better off
+    world_release(w);
+}
+
+// Runs until so many shards lie on ps-1, and returns when that was.
+static uint64_t shards_come(struct world *w, uint32_t wanted)
+{
+    for (int i = 0; i < LIMIT; i++) {
+        uint32_t found = 0;
+
+        for (uint32_t k = 0; k < w->shards; k++)
+            found += strcmp(owner(w, k), "ps-1") == 0;
+        if (found >= wanted)
+            return sl_now_ms(&w->clock.clock);
+        world_step(w);
+    }
+    T_FAIL("shards stay on ps-0");
+    return 0;
+}
+
+// Runs until a shard moves, and returns when that began.
+static uint64_t move_begins(struct world *w)
+{
+    for (int i = 0; i < LIMIT && list_empty(&w->coord->moves.list); i++)
+        world_step(w);
+    T_FALSE(list_empty(&w->coord->moves.list));
+    return sl_now_ms(&w->clock.clock);
+}
+
+// Workers wait for the end of each move.
+TEST(move, moves_that_only_even_out_leave_their_job_time_to_train)
+{
+    struct world *w = alone_of(16, "");
+    uint64_t came;
+
+    T_GE(w->shards, 5);
+    came = shards_come(w, 1);
+    T_GE(move_begins(w), came + MOVES_REST_MS);
+    came = shards_come(w, 2);
+    drain(w, "ps-0"); // which does not wait for that
+    T_LT(move_begins(w), came + MOVES_REST_MS);
+    shards_come(w, w->shards);
     world_release(w);
 }
 
