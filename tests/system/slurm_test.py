@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """deploy/slurm under the real Slurm: a job of a higher partition preempts the
-workers, they come again, and the training ends with every step counted once.
+workers, or psservers that came later; they come again, and the training ends with
+every step counted once.
 
 By hand, since it waits for Slurm's intervals. Skipped where Debian's slurmctld, slurmd, slurm-client and munge are not
 installed, or without root."""
@@ -9,19 +10,19 @@ import json
 import sys
 
 from cluster import ROOT, check, check_equal, main, mlp_job, wait_for
-from slurm import Slurm, free_ports, missing
+from slurm import GRACE_S, Slurm, free_ports, missing
 
 SCRIPTS = ROOT / "deploy" / "slurm"
 
 
-def submit_cluster(s, spec):
+def submit_cluster(s, spec, workers="--ntasks=2"):
     """cluster.sbatch with a coordinator and two psservers, and two workers."""
     port = free_ports(1)[0]
     (s.dir / "job.json").write_text(json.dumps(spec))
     number = s.call("sbatch", "--parsable", f"--chdir={s.dir}", str(SCRIPTS / "cluster.sbatch"),
                     str(s.dir / "job.json"), "--summary", str(s.dir / "summary.json"),
                     SLUICE_BASE_PORT=str(port), SLUICE_DATA_ROOT="/",
-                    SLUICE_THREADS="1", SLUICE_WORKERS_OPTIONS="--ntasks=2")
+                    SLUICE_THREADS="1", SLUICE_WORKERS_OPTIONS=workers)
     return number, f"localhost:{port}"
 
 
@@ -67,6 +68,39 @@ def preempted_workers_come_again_and_each_step_counts_once():
         s.wait_state(workers, "CANCELLED", 60)
 
 
+def shards(s, address):
+    """{psserver: how many shards of the job}."""
+    where = [shard["psserver"] for shard in status(s, address).get("shards", [])]
+    return {name: where.count(name) for name in where}
+
+
+def psservers_come_and_go_and_each_step_counts_once():
+    with Slurm() as s:
+        spec = mlp_job("slurm", epochs=150, steps_per_closure=10)
+        spec["placement"] = {"shard_bytes": 16384}
+        # Workers stay, so that only the psserver is preempted.
+        cluster, address = submit_cluster(s, spec, "--ntasks=2 --partition=stable")
+        wait_steps(s, address, 20)
+        check(sum(shards(s, address).values()) >= 6, "too few shards", shards(s, address))
+        number = s.call("sbatch", "--parsable", "--ntasks=1", str(SCRIPTS / "psservers.sbatch"),
+                        SLUICE_DIR=str(s.dir / "cluster"), SLUICE_GRACE=f"{GRACE_S - 5}s")
+        name = f"ps-{number}-0"
+        wait_for("shards to move to it", lambda: name in shards(s, address), 90)
+        urgent = s.call("sbatch", "--parsable", "--partition=urgent", "--ntasks=3",
+                        "--wrap", "sleep 3")
+        wait_for("it to be preempted", lambda: name not in members(s, address, "psserver"), 60)
+        # It was told and gave all away: nobody waits for it.
+        check(name not in shards(s, address), "it has shards still", shards(s, address))
+        now = status(s, address)
+        check_equal((now["state"], int(now["psservers_lost"])), ("running", 0), "without it")
+        wait_steps(s, address, int(now["steps_counted"]) + 20)
+        s.wait_state(urgent, "COMPLETED", 60)
+        wait_for("it to come again", lambda: name in shards(s, address), 120)
+        check_equal(s.job(number)["Restarts"], "1", "restarts of the psserver's job")
+        check_end(s, cluster)
+        s.wait_state(number, "CANCELLED", 60)
+
+
 def check_end(s, cluster):
     s.wait_state(cluster, "COMPLETED", 240)
     told = json.loads((s.dir / "summary.json").read_text())
@@ -94,4 +128,5 @@ if __name__ == "__main__":
         print(f"skipped: {why}")
         sys.exit(77)
     main([preempted_workers_come_again_and_each_step_counts_once,
+          psservers_come_and_go_and_each_step_counts_once,
           a_cluster_whose_time_is_over_goes_on_in_another_life])
