@@ -19,8 +19,10 @@ import tempfile
 from cluster import BIN, ROOT, Failed, check, check_equal, main
 
 KUBERNETES = ROOT / "deploy" / "kubernetes"
-OVERLAYS = ("overlays/dev", "overlays/spot", "overlays/gpu", "overlays/ha")
 HA = "overlays/ha"  # with standby coordinators
+SCALE = "overlays/scale"  # the same, with an autoscaler
+SHARED = (HA, SCALE)  # one store for all
+OVERLAYS = ("overlays/dev", "overlays/spot", "overlays/gpu", *SHARED)
 # Each of those again, with cert-manager's certificates in place of Secrets.
 MANAGED = tuple(f"{name}-cert-manager" for name in OVERLAYS)
 BESIDE = ("train", "ring", "tls/cert-manager", "tfjob")
@@ -166,7 +168,7 @@ def probes_ask_the_port_that_the_args_open():
         for c in template["spec"]["containers"]:
             if program_of(c) == "etcd":
                 continue
-            stands_by = where.startswith(HA) and program_of(c) == "coordinator"
+            stands_by = where.startswith(SHARED) and program_of(c) == "coordinator"
             port = int(args_of(c)["ops-bind"].rpartition(":")[2])
             names = {p["name"]: p["containerPort"] for p in c["ports"]}
             for probe, path in (("startupProbe", "/livez"), ("livenessProbe", "/livez"),
@@ -318,7 +320,7 @@ def secrets_hold_what_the_daemons_take():
     for name in OVERLAYS:
         secrets = of_kind(name, "Secret")
         etcd = secrets.pop("sluice-etcd", None)
-        check_equal(etcd is not None, name == HA, f"{name}: a Secret of etcd")
+        check_equal(etcd is not None, name in SHARED, f"{name}: a Secret of etcd")
         check_equal(sorted(secrets), [f"sluice-tls-{r}" for r in
                                       ("client", "coordinator", "psserver", "worker")], name)
         if etcd:
@@ -364,7 +366,7 @@ def psservers_stay_and_keep_their_state():
         budgets = of_kind(name, "PodDisruptionBudget")
         for role, o in of_kind(name, "StatefulSet").items():
             spec, pod = o["spec"], o["spec"]["template"]["spec"]
-            check_equal(budgets[role]["spec"]["maxUnavailable"], int(name == HA),
+            check_equal(budgets[role]["spec"]["maxUnavailable"], int(name in SHARED),
                         f"{name}: {role}")
             check_equal(of_kind(name, "Service")[role]["spec"]["clusterIP"], "None", role)
             claims = spec["volumeClaimTemplates"]
@@ -376,7 +378,7 @@ def psservers_stay_and_keep_their_state():
             check_equal(away, {key: [value] for key, value in SPOT.items()}, role)
         sets = of_kind(name, "StatefulSet")
         check_equal(sets["psserver"]["spec"]["podManagementPolicy"], "Parallel", name)
-        check_equal(sets["coordinator"]["spec"]["replicas"], 3 if name == HA else 1, name)
+        check_equal(sets["coordinator"]["spec"]["replicas"], 3 if name in SHARED else 1, name)
 
 
 def grace_of(container):
@@ -401,9 +403,46 @@ def shards_move_away_before_a_pod_ends_where_the_store_is_shared():
     for name in OVERLAYS:
         c, = of_kind(name, "StatefulSet")["psserver"]["spec"]["template"]["spec"]["containers"]
         shared = args_of(c).get("store", "").startswith("s3://")
-        check_equal((shared, "drain" in args_of(c)), (name == HA, name == HA), f"{name}: --drain")
+        check_equal((shared, "drain" in args_of(c)), (name in SHARED,) * 2, f"{name}: --drain")
         if shared:
             check(grace_of(c) >= 120, f"{name}: half of {grace_of(c)} s for all shards")
+
+
+def prometheus(name):
+    import yaml
+    return yaml.safe_load((ROOT / "deploy" / "prometheus" / name).read_text())
+
+
+def prometheus_finds_the_pods():
+    """Debian's promtool knows no Kubernetes."""
+    scrape, = prometheus("pods.yml")["scrape_configs"]
+    finds, = scrape["kubernetes_sd_configs"]
+    check_equal((finds["role"], finds["namespaces"]["names"]), ("pod", ["sluice"]), "where")
+    made = {r.get("target_label", r.get("action")): r for r in scrape["relabel_configs"]}
+    check_equal(made["keep"]["source_labels"], ["__meta_kubernetes_pod_container_port_name"], "by")
+    for where, template in pods(OVERLAYS):
+        for c in template["spec"]["containers"]:
+            check(program_of(c) == "etcd" or made["keep"]["regex"] in {p["name"] for p in c["ports"]},
+                  f"{where} is not scraped")
+    rule, = prometheus("adapter.yml")["rules"]["custom"]
+    for label in rule["resources"]["overrides"]:
+        check(label in made and f'{label}!=""' in rule["seriesQuery"], f"figures without {label}")
+
+
+def psservers_come_and_go_with_what_they_have_to_do():
+    scaler, = of_kind(SCALE, "HorizontalPodAutoscaler").values()
+    spec, sets = scaler["spec"], of_kind(SCALE, "StatefulSet")
+    check_equal((spec["scaleTargetRef"]["kind"], spec["scaleTargetRef"]["name"]),
+                ("StatefulSet", "psserver"), "what is scaled")
+    check("replicas" not in sets["psserver"]["spec"], "applied again, it would undo the scaling")
+    check(spec["minReplicas"] >= 2, "shards of the last one have nowhere to go")
+    rule, = prometheus("adapter.yml")["rules"]["custom"]
+    check_equal([m["pods"]["metric"]["name"] for m in spec["metrics"]], [rule["name"]["as"]],
+                "metrics")
+    policy, = spec["behavior"]["scaleDown"]["policies"]
+    left = sets["psserver"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+    check_equal((policy["type"], policy["value"]), ("Pods", 1), "how many leave together")
+    check(policy["periodSeconds"] > left, "the next one leaves before the last one's end")
 
 
 def workers_go_in_time_and_lie_apart():
@@ -479,7 +518,7 @@ def who_talks_to_whom():
                if lets("egress", a, b, port) and lets("ingress", b, a, port)} - \
             {("worker", "worker", 2379), ("worker", "worker", 2380)}
         check_equal(may, {("coordinator", "etcd", 2379), ("etcd", "etcd", 2380)}
-                    if name == HA else set(), f"{name}: etcd")
+                    if name in SHARED else set(), f"{name}: etcd")
         may = {(a, b, port) for a in ("coordinator", "psserver", "worker", "client")
                for b in ("coordinator", "psserver", "worker") for port in ports
                if lets("egress", a, b, port) and lets("ingress", b, a, port)}
@@ -576,6 +615,8 @@ if __name__ == "__main__":
               no_key_is_sent_to_who_builds_the_image,
               psservers_stay_and_keep_their_state,
               pods_have_the_time_to_end_that_their_daemons_take,
-              shards_move_away_before_a_pod_ends_where_the_store_is_shared, workers_go_in_time_and_lie_apart,
+              shards_move_away_before_a_pod_ends_where_the_store_is_shared,
+              prometheus_finds_the_pods, psservers_come_and_go_with_what_they_have_to_do,
+              workers_go_in_time_and_lie_apart,
               who_talks_to_whom, standby_coordinators_find_etcd_and_each_other, a_tfjob_is_read_by_sluice_run,
               the_job_is_one_that_sluice_takes])

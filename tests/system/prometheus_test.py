@@ -72,6 +72,11 @@ def expressions():
                                       capture_output=True, text=True).stdout)
     found = [t["expr"] for p in board["panels"] for t in p.get("targets", [])]
     found += [a["expr"] for a in board["annotations"]["list"]]
+    # As the adapter asks for the autoscaler, but for the labels of pods.
+    rule = (DEPLOY / "prometheus" / "adapter.yml").read_text()
+    series = re.search(r"seriesQuery: '(\w+)", rule)[1]
+    found.append(re.search(r"metricsQuery: '(.+)'", rule)[1].replace("<<.Series>>", series)
+                 .replace("<<.LabelMatchers>>", "").replace("<<.GroupBy>>", "instance"))
     check(len(found) > 50, "the dashboard shows little", len(found))
     return [e.replace("$__rate_interval", "1m") for e in found]
 
