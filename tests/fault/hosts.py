@@ -8,6 +8,7 @@ import subprocess
 
 from asker import Asker
 from bed import BIN, ROOT, Bed, check
+from cluster import LIMIT
 from proxy import Proxy
 
 TAG = f"sf{os.getpid() % 100000}"
@@ -179,7 +180,7 @@ class HostBed(Bed):
             ["ip", "netns", "exec", of("coordinator"), str(BIN / "sluice"),
              "--coordinator", self.host_address, *self.tls("client", certs),
              *map(str, words)], capture_output=True, text=True, cwd=self.dir,
-            timeout=limit_s, stdin=subprocess.DEVNULL, check=False)
+            timeout=limit_s * LIMIT, stdin=subprocess.DEVNULL, check=False)
         check(want is None or done.returncode == want,
               f"sluice {words}: exit {done.returncode}", done.stdout, done.stderr)
         return done

@@ -8,7 +8,7 @@ import signal
 import conserve
 from bed import (Bed, check, check_counts, check_equal, dice, net, run, size,
                  wait_for)
-from cluster import fashion_source
+from cluster import LIMIT, fashion_source
 
 
 def fds(pid):
@@ -184,7 +184,7 @@ def F20_the_client_waits_while_a_worker_dies():
         b.on(same=True)
         b.kill_many(["w-0", "x-0"])
         b.end()
-        said = client.communicate(timeout=60)[1]
+        said = client.communicate(timeout=60 * LIMIT)[1]
         check_equal(client.returncode, 0, f"exit of wait ({said})")
 
 

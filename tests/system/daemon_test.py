@@ -159,7 +159,7 @@ def a_store_that_is_not_mounted_is_waited_for():
         for name in ("ps-0", "coordinator"):
             at = len(c.log(name))
             process = c.start(name, wait=False)
-            check_equal(process.wait(timeout=60), 1, f"{name}: exit status")
+            check_equal(process.wait(timeout=60 * LIMIT), 1, f"{name}: exit status")
             c.processes.pop(name)
             check("Mount it" in c.log(name)[at:], "it does not say why", c.log(name))
         (c.dir / "store").rmdir()

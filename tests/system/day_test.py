@@ -186,7 +186,7 @@ def an_expired_one_is_renewed_while_everything_runs(c, red):
     c.expire("worker", "w-1")
     ended = c.start("w-1", wait=False)
     wait_for("w-1 to be told", lambda: "w-1.crt expired on " in c.log("w-1"))
-    check_equal(ended.wait(timeout=60), 2, "its exit")
+    check_equal(ended.wait(timeout=60 * LIMIT), 2, "its exit")
     c.doctor_says("fault", "w-1.crt (worker w-1) would be refused", "expired",
                   words=("--certs", c.certs))
     c.cert("renew")  # all of the folder, under everybody's feet

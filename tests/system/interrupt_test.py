@@ -10,7 +10,7 @@ import subprocess
 import termios
 import threading
 
-from cluster import BIN, Cluster, check, check_equal, main, mlp_job, wait_for
+from cluster import BIN, LIMIT, Cluster, check, check_equal, main, mlp_job, wait_for
 
 
 class Terminal:
@@ -44,7 +44,7 @@ class Terminal:
 
     def ended(self):
         """Its exit, as a shell has it."""
-        code = self.process.wait(timeout=60)
+        code = self.process.wait(timeout=60 * LIMIT)
         self.reader.join()
         os.close(self.near)
         return 128 - code if code < 0 else code

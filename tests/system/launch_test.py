@@ -92,7 +92,7 @@ class Launched:
                 process.send_signal(signal.SIGTERM if error is None else signal.SIGKILL)
         for process in self.processes.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=30)
+                process.wait(timeout=30 * LIMIT)
             process.kill()
             process.wait()
         if error is None:
@@ -178,7 +178,7 @@ def workers_without_a_chief_start_their_coordinator():
         check_equal(len(children_of(c.dir / "cluster")), 4, "processes, with a watcher")
         process = c.processes.pop("worker-0")
         process.send_signal(signal.SIGTERM)
-        check_equal(process.wait(timeout=60), -signal.SIGTERM, "exit of worker-0")
+        check_equal(process.wait(timeout=60 * LIMIT), -signal.SIGTERM, "exit of worker-0")
         wait_for("its coordinator to end", lambda: len(children_of(c.dir / "cluster")) == 1, 20)
 
 

@@ -175,7 +175,7 @@ def ops_ipv6():
                 check_equal(asked("http://127.0.0.1:9100/livez"), "200", f"{bind} over IPv4")
             finally:
                 process.terminate()
-                process.wait(timeout=60)
+                process.wait(timeout=60 * LIMIT)
 
 
 def hostile_requests_leave_a_daemon_alive():
@@ -232,7 +232,7 @@ def up_gives_each_daemon_one():
                 wrong_port(where, f": it is the ops port of a {ROLES[name]}; ")
         finally:
             process.send_signal(signal.SIGINT)
-            process.communicate(timeout=60)
+            process.communicate(timeout=60 * LIMIT)
         check_equal(list(pathlib.Path(folder, "c").glob("*/ops.address")), [], "left behind")
 
 

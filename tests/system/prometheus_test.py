@@ -13,7 +13,7 @@ import subprocess
 import sys
 import urllib.parse
 
-from cluster import ROOT, Cluster, check, check_equal, main, mlp_job, wait_for
+from cluster import LIMIT, ROOT, Cluster, check, check_equal, main, mlp_job, wait_for
 from scrape import OPS, address, get
 
 DEPLOY = ROOT / "deploy"
@@ -55,7 +55,7 @@ def prometheus(folder, targets):
         yield where
     finally:
         process.terminate()
-        process.wait(timeout=60)
+        process.wait(timeout=60 * LIMIT)
 
 
 def query(where, expression):

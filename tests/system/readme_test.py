@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 
-from cluster import BIN, ROOT, check, check_equal, main, wait_for
+from cluster import BIN, LIMIT, ROOT, check, check_equal, main, wait_for
 from netns_test import TAG, Hosts, ip
 
 PAGE = (ROOT / "README.md").read_text()
@@ -107,7 +107,7 @@ class Terminal:
                  shows(log), 60)
         check_equal(process.poll(), None, f"{line} has ended\n{log.read_text()}")
         os.killpg(process.pid, signal.SIGINT)
-        process.wait(timeout=60)
+        process.wait(timeout=60 * LIMIT)
         self.running.pop()
 
     def ready(self, text):
@@ -140,7 +140,7 @@ def one_machine_step_by_step():
                 up.ready("Look:")
                 step_by_step(other, second, folder)
                 os.killpg(process.pid, signal.SIGINT)
-                check(process.wait(timeout=60) in (0, 130), "how up ends by Ctrl-C")
+                check(process.wait(timeout=60 * LIMIT) in (0, 130), "how up ends by Ctrl-C")
         finally:
             if alone:
                 ip("netns", "del", f"{TAG}one", check_it=False)

@@ -7,7 +7,7 @@ import subprocess
 
 import etcd
 from access_test import Guarded
-from cluster import ROOT, check, check_counts, check_equal, full_disk, main, mlp_job, wait_for
+from cluster import LIMIT, ROOT, check, check_counts, check_equal, full_disk, main, mlp_job, wait_for
 from conserve import Programs, conserve_job
 from ops_test import Small
 from scrape import OPS, address, get, metrics, value
@@ -91,7 +91,7 @@ class Row:
     def ended(self, name):
         """Waits for the daemon to end, with the status that stands there."""
         process = self.c.processes.pop(name)
-        check_equal(process.wait(timeout=60), int(self.ends), f"{self.event}: exit status")
+        check_equal(process.wait(timeout=60 * LIMIT), int(self.ends), f"{self.event}: exit status")
 
 
 def worker_lost(c, job):

@@ -16,7 +16,7 @@ import sys
 import tarfile
 
 import conserve_rows
-from cluster import Cluster, check, check_counts, main, wait_for
+from cluster import LIMIT, Cluster, check, check_counts, main, wait_for
 from conserve import Programs, check_conserved, conserve_job
 
 STATES = sorted((pathlib.Path(__file__).parent / "states").glob("*.tar.gz"))
@@ -112,7 +112,7 @@ def a_journal_of_a_newer_version_is_refused_in_words():
             db.execute(f"PRAGMA user_version = {version + 1}")
         db.close()
         process = c.start("coordinator", wait=False)
-        check(process.wait(timeout=60) == 1, "it did not end with 1")
+        check(process.wait(timeout=60 * LIMIT) == 1, "it did not end with 1")
         c.processes.pop("coordinator")
         said = c.log("coordinator")
         for word in ("newer coordinator", f"schema {version + 1}"):

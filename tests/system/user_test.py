@@ -16,7 +16,7 @@ import threading
 
 import numpy
 
-from cluster import (BIN, LONG_LEASE, Cluster, check, check_equal, free_port, main, mlp_job, shared,
+from cluster import (BIN, LIMIT, LONG_LEASE, Cluster, check, check_equal, free_port, main, mlp_job, shared,
                      wait_for)
 
 
@@ -186,12 +186,12 @@ def ctrl_c_and_timeout_hold_while_the_coordinator_stands_still():
             for one in began:
                 wait_for("it to wait for an answer", lambda p=one: connected(p, c))
                 one.send_signal(signal.SIGINT)
-                said = one.communicate(timeout=30)[1]
+                said = one.communicate(timeout=30 * LIMIT)[1]
                 check_equal(one.returncode, -signal.SIGINT, f"exit: {said}")
             done = c.run("--timeout", "500ms", "status", want=4)
             says(done, "no answer within 0.5 s")
             watch.send_signal(signal.SIGINT)
-            said = watch.communicate(timeout=30)[1]
+            said = watch.communicate(timeout=30 * LIMIT)[1]
             check_equal(watch.returncode, 130, f"exit: {said}")
         finally:
             c.resume("coordinator")
@@ -311,7 +311,7 @@ def a_line_begins_with_the_reason():
                                   job], text=True, stderr=subprocess.PIPE)
         line = watch.stderr.readline()
         watch.send_signal(signal.SIGINT)
-        watch.communicate(timeout=30)
+        watch.communicate(timeout=30 * LIMIT)
         check(line.startswith("waiting for a worker  epoch "), "the line", line)
         check("samples/s" not in line and "left" not in line, "the line", line)
 
