@@ -640,12 +640,15 @@ def to_onnx(spec: Json, tensors: client.Tensors, path: str) -> None:
     helper, kind = g.onnx.helper, g.onnx.TensorProto.FLOAT
     g.inputs = [helper.make_tensor_value_info("input", kind, ["samples", *said["input_shape"]])]
     values, before = {"input": "input"}, "input"
-    for g.layer in _named(said["layers"]):
-        if g.layer["type"] not in LAYERS:
+    layers = {layer["name"]: layer for layer in _named(said["layers"])}
+    for name, g.layer in layers.items():
+        if g["shares"]:  # that layer again, by its name and so with its variables
+            g.layer = {**layers[g["shares"]], "inputs": g["inputs"]}
+        if g["type"] not in LAYERS:
             raise g.fail("is of a type that is not known here")
-        inputs = [values[name] for name in g.layer.get("inputs") or [before]]
-        values[g.layer["name"]] = LAYERS[g.layer["type"]](g, *inputs)
-        before = g.layer["name"]
+        inputs = [values[of] for of in g["inputs"] or [before]]
+        values[name] = LAYERS[g["type"]](g, *inputs)
+        before = name
     last = values[said.get("output") or before]
     shape = g.shape(last)[1:]
     g.nodes.append(helper.make_node("Identity", [last], ["output"]))
