@@ -4,7 +4,8 @@
 // Keras 2 and 3, Sequential and Functional, with models as layers of models; a
 // nested model's layers are then called "inner.dense". What our layers compute
 // is said in their words; everything else is refused: classes and arguments
-// that are not known, custom objects, code, a layer that is called twice. A
+// that are not known, custom objects, code. A layer that is called again
+// becomes one that shares the variables of the first call, "dense-2". A
 // variable of the job is called as `<layer>/<weight>`, so that
 // python/sluice/keras_weights.py finds it again.
 //

@@ -5,7 +5,7 @@
 
 #include "client/keras/keras_inner.h"
 
-const char *keras_tensor(const json_t *value, json_int_t *tensor)
+const char *keras_tensor(const json_t *value, json_int_t at[2])
 {
     const char *class_name = keras_str(value, "class_name");
 
@@ -14,8 +14,24 @@ const char *keras_tensor(const json_t *value, json_int_t *tensor)
     if (!json_is_integer(json_array_get(value, 1)) ||
         !json_is_integer(json_array_get(value, 2)))
         return NULL;
-    *tensor = json_integer_value(json_array_get(value, 2));
+    at[0] = json_integer_value(json_array_get(value, 1));
+    at[1] = json_integer_value(json_array_get(value, 2));
     return json_string_value(json_array_get(value, 0));
+}
+
+enum sl_err keras_source(uint32_t *layer, uint32_t *call,
+                         const struct strmap *numbers, const json_t *value)
+{
+    json_int_t at[2];
+    const char *name = keras_tensor(value, at);
+    uint32_t number =
+        name != NULL ? (uint32_t)(uintptr_t)strmap_get(numbers, name) : 0;
+
+    if (number == 0 || at[0] < 0 || at[0] > MODEL_LAYERS_MAX)
+        return SL_EINVAL;
+    *layer = number - 1;
+    *call = (uint32_t)at[0];
+    return SL_OK;
 }
 
 const char *keras_class(const json_t *layer)
@@ -64,33 +80,31 @@ static enum sl_err with_number(struct keras_graph *g, const json_t *layer,
     return SL_OK;
 }
 
-// Sets *out to the number of the layer that makes the tensor `value`, which
-// `layer` is called with.
-static enum sl_err call_source(uint32_t *out, struct keras_graph *g,
+// Sets *out and *call to the layer, and its call, that makes the tensor
+// `value`, which `layer` is called with.
+static enum sl_err call_source(uint32_t *out, uint32_t *call,
+                               struct keras_graph *g,
                                const struct strmap *numbers,
                                const json_t *layer, const json_t *value)
 {
     const char *class_name = keras_str(layer, "class_name");
     char text[KERAS_TEXT];
-    json_int_t tensor = 0;
-    const char *name = keras_tensor(value, &tensor);
-    uint32_t number;
+    json_int_t at[2] = {0, 0};
+    const char *name = keras_tensor(value, at);
 
     if (name == NULL)
         return keras_refuse(g, keras_name(layer), class_name,
                             "is called with %s, which is not a tensor",
                             keras_text(text, value));
-    number = (uint32_t)(uintptr_t)strmap_get(numbers, name);
-    if (number == 0)
+    if (keras_source(out, call, numbers, value) != SL_OK)
         return sl_fail(g->err, SL_EINVAL,
                        "layer '%.100s' reads '%.100s', which is no layer",
                        keras_name(layer), name);
-    if (tensor != 0)
+    if (at[1] != 0)
         return keras_refuse(g, keras_name(layer), class_name,
                             "reads the second tensor of '%.100s'; layers have "
                             "one",
                             name);
-    *out = number - 1;
     return SL_OK;
 }
 
@@ -98,12 +112,12 @@ static enum sl_err with(struct keras_graph *g, const struct strmap *numbers,
                         const json_t *layer, struct keras_call *call,
                         const json_t *value)
 {
-    uint32_t source;
+    uint32_t source, at;
     enum sl_err rc;
 
     if (call_number(value) != NULL)
         return with_number(g, layer, call, call_number(value));
-    rc = call_source(&source, g, numbers, layer, value);
+    rc = call_source(&source, &at, g, numbers, layer, value);
     if (rc != SL_OK)
         return rc;
     if (call->inputs == MODEL_INPUTS_MAX)
@@ -113,6 +127,7 @@ static enum sl_err with(struct keras_graph *g, const struct strmap *numbers,
     if (++g->edges > KERAS_EDGES_MAX)
         return sl_fail(g->err, SL_ENOTSUP, "more than %u edges",
                        KERAS_EDGES_MAX);
+    call->at[call->inputs] = at;
     call->input[call->inputs++] = source;
     return SL_OK;
 }
@@ -122,12 +137,12 @@ static enum sl_err with_all(struct keras_graph *g, const struct strmap *numbers,
                             const json_t *layer, struct keras_call *call,
                             const json_t *value)
 {
-    json_int_t tensor;
+    json_int_t at[2];
     enum sl_err rc = SL_OK;
 
     value = keras_plain(value);
     if (!json_is_array(value) || call_number(value) != NULL ||
-        keras_tensor(value, &tensor) != NULL)
+        keras_tensor(value, at) != NULL)
         return with(g, numbers, layer, call, value);
     for (size_t i = 0; rc == SL_OK && i < json_array_size(value); i++)
         rc = with(g, numbers, layer, call, json_array_get(value, i));
@@ -145,7 +160,7 @@ static enum sl_err call_kwargs(struct keras_graph *g,
                                           "x1",     "x2",    "x",     "y"};
     const char *class_name = keras_str(layer, "class_name"), *key;
     char text[KERAS_TEXT];
-    json_int_t tensor;
+    json_int_t at[2];
     json_t *value;
     enum sl_err rc = SL_OK;
 
@@ -166,8 +181,9 @@ static enum sl_err call_kwargs(struct keras_graph *g,
         // by fit and evaluate. Keras 2 holds to it, also to false.
         if (strcmp(key, "training") == 0)
             known = json_is_null(value) || !g->keras2;
-        if (strcmp(key, "mask") == 0 && keras_tensor(value, &tensor) != NULL) {
-            rc = call_source(&call->mask, g, numbers, layer, value);
+        if (strcmp(key, "mask") == 0 && keras_tensor(value, at) != NULL) {
+            rc = call_source(&call->mask, &call->mask_at, g, numbers, layer,
+                             value);
             if (rc != SL_OK)
                 return rc;
             call->mask++;
@@ -220,18 +236,14 @@ static enum sl_err read_call2(struct keras_graph *g,
 }
 
 enum sl_err keras_call(struct keras_call *out, struct keras_graph *g,
-                       const struct strmap *numbers, const json_t *layer)
+                       const struct strmap *numbers, const json_t *layer,
+                       size_t i)
 {
-    const char *class_name = keras_str(layer, "class_name");
-    const json_t *nodes = json_object_get(layer, "inbound_nodes");
-    const json_t *node = json_array_get(nodes, 0);
+    const json_t *node =
+        json_array_get(json_object_get(layer, "inbound_nodes"), i);
     struct keras_call call = {.inputs = 0};
     enum sl_err rc;
 
-    if (json_array_size(nodes) != 1)
-        return keras_refuse(g, keras_name(layer), class_name,
-                            "is called %zu times; a job's layer is called once",
-                            json_array_size(nodes));
     rc = json_is_object(node) ? read_call3(g, numbers, layer, &call, node)
                               : read_call2(g, numbers, layer, &call, node);
     if (rc == SL_OK && call.inputs == 0)

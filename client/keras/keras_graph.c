@@ -38,16 +38,20 @@ static const json_t *layers_of(const json_t *model)
 // ---- nodes
 
 // A job's layers have letters, digits and three signs in their names, and
-// "input" is the sample. keras_weights.py does the same.
-static char *clean_name(const char *prefix, const char *name)
+// "input" is the sample. keras_weights.py does the same. Calls of a layer after
+// the first, `before` of them, have names of their own.
+static char *clean_name(const char *prefix, const char *name, uint32_t before)
 {
-    size_t n = strlen(prefix) + strlen(name) + 2;
+    size_t n = strlen(prefix) + strlen(name) + 16;
     char *out = sl_malloc(n), *p;
+    int end;
 
     if (out == NULL)
         return NULL;
-    snprintf(out, n, "%s%s%s", prefix, name,
-             strcmp(name, "input") == 0 ? "_" : "");
+    end = snprintf(out, n, "%s%s%s", prefix, name,
+                   strcmp(name, "input") == 0 ? "_" : "");
+    if (before > 0)
+        snprintf(out + end, n - (size_t)end, "-%u", before + 1);
     for (p = out + strlen(prefix); *p != '\0'; p++)
         if (!(*p >= 'a' && *p <= 'z') && !(*p >= 'A' && *p <= 'Z') &&
             !(*p >= '0' && *p <= '9') && strchr("_-.", *p) == NULL)
@@ -73,7 +77,7 @@ static enum sl_err add_node(struct keras_graph *g, const char *name,
         g->cap = cap;
     }
     n = &g->nodes[g->count];
-    *n = (struct keras_node){.name = clean_name(prefix, name),
+    *n = (struct keras_node){.name = clean_name(prefix, name, call->before),
                              .class_name = class_name,
                              .config = config,
                              .causal = call->causal,
@@ -173,9 +177,12 @@ static enum sl_err add_bidirectional(struct keras_graph *g, const json_t *layer,
     const json_t *first = wrapped(layer, "layer");
     const json_t *second = wrapped(layer, "backward_layer");
     const char *merge = merge_class(layer);
-    struct keras_call both = {.inputs = 2};
-    char *inner = clean_name(prefix, keras_name(layer)), *dotted = NULL;
+    struct keras_call both = {.inputs = 2, .before = call->before}, one = *call;
+    char *inner = clean_name(prefix, keras_name(layer), call->before);
+    char *dotted = NULL;
     enum sl_err rc = SL_OK;
+
+    one.before = 0; // the name in front says it
 
     if (merge == NULL)
         rc = keras_refuse(g, keras_name(layer), "Bidirectional",
@@ -191,7 +198,7 @@ static enum sl_err add_bidirectional(struct keras_graph *g, const json_t *layer,
         const json_t *half = k == 1 && json_is_object(second) ? second : first;
 
         rc = add_node(g, halves[k], dotted, keras_class(half),
-                      keras_config(half), call);
+                      keras_config(half), &one);
         both.input[k] = g->count;
         if (rc == SL_OK) {
             g->nodes[g->count - 1].second = k == 1;
@@ -276,10 +283,11 @@ static enum sl_err add_model(struct keras_graph *g, const json_t *model,
                              const char *prefix, uint32_t from, uint32_t *to,
                              unsigned depth);
 
-// A model's layers take its place: "inner.dense".
+// A model's layers take its place: "inner.dense"; and when it has been called
+// `before`, "inner-2.dense".
 static enum sl_err add_nested(struct keras_graph *g, const json_t *model,
-                              const char *prefix, uint32_t from, uint32_t *to,
-                              unsigned depth)
+                              const char *prefix, uint32_t before,
+                              uint32_t from, uint32_t *to, unsigned depth)
 {
     char *name, *inner;
     enum sl_err rc;
@@ -287,7 +295,7 @@ static enum sl_err add_nested(struct keras_graph *g, const json_t *model,
     if (depth >= KERAS_NESTED_MAX)
         return sl_fail(g->err, SL_ENOTSUP, "models within models, %u deep",
                        depth);
-    name = clean_name(prefix, keras_name(model));
+    name = clean_name(prefix, keras_name(model), before);
     inner = name != NULL ? sl_malloc(strlen(name) + 2) : NULL;
     rc = inner != NULL ? SL_OK : keras_graph_no_memory(g);
     if (rc == SL_OK) {
@@ -315,7 +323,7 @@ static enum sl_err add_sequential(struct keras_graph *g, const json_t *model,
         if (rc != SL_OK || is_input(layer))
             continue;
         if (keras_is_model(layer)) {
-            rc = add_nested(g, layer, prefix, from, &from, depth);
+            rc = add_nested(g, layer, prefix, 0, from, &from, depth);
             continue;
         }
         rc = add_layer(g, layer, prefix,
@@ -330,56 +338,105 @@ static enum sl_err add_sequential(struct keras_graph *g, const json_t *model,
 
 // ---- Functional
 
+// Calls of a layer stand one behind the other; an InputLayer, and an op that
+// makes masks, has one.
 struct functional {
     const json_t *layers;
-    struct strmap numbers;    // name -> number + 1
-    struct keras_call *calls; // of each; owned, as what follows
+    struct strmap numbers; // name -> number + 1
+    // Of each layer; owned, as what follows.
+    struct functional_layer {
+        uint32_t first, calls; // its calls
+        uint32_t highest;      // number of a call that a tensor says
+        uint32_t placed;       // calls that have their nodes
+        uint32_t nodes;        // nodes before those of the first one
+    } * of;
+    uint32_t *masks;          // what each layer makes as a mask (keras_masks)
+    uint32_t count;           // of all calls, and of what follows
+    struct keras_call *calls; // input, mask: calls, when all is read
+    uint32_t *layer;          // of each call
     uint8_t *seen;            // NEW, OPEN, PLACED, LEFT_OUT
-    uint32_t *node;           // node of each placed layer
-    uint32_t *masks;          // what each makes as a mask (keras_masks)
-    uint32_t *path, *next;    // of the walk: layers, and their next inputs
+    uint32_t *node;           // node of each placed call
+    uint32_t *path, *next;    // of the walk: calls, and their next inputs
     uint32_t inputs;          // InputLayers
+    uint32_t output;          // call
 };
 
 enum { NEW, OPEN, PLACED, LEFT_OUT }; // the last: makes masks
 
-// All that layer i reads is placed.
+static const json_t *layer_of(const struct functional *f, uint32_t call)
+{
+    return json_array_get(f->layers, f->layer[call]);
+}
+
+// Makes the nodes behind the first `before` shares of those of the layer's
+// first call, which are the same in the same order.
+static void share_nodes(struct keras_graph *g, uint32_t first, uint32_t before)
+{
+    for (uint32_t i = before; i < g->count; i++) {
+        uint32_t of = first + i - before;
+
+        g->nodes[i].shares =
+            g->nodes[of].shares != 0 ? g->nodes[of].shares : of + 1;
+    }
+}
+
+// Adds the nodes of call i, all that it reads is placed.
+static enum sl_err keras_graph_add_call(struct keras_graph *g,
+                                        struct functional *f, uint32_t i,
+                                        const char *prefix,
+                                        const struct keras_call *call,
+                                        unsigned depth)
+{
+    const json_t *layer = layer_of(f, i);
+    struct functional_layer *of = &f->of[f->layer[i]];
+    uint32_t before = g->count;
+    enum sl_err rc;
+
+    if (keras_is_model(layer)) {
+        rc = add_nested(g, layer, prefix, call->before, call->input[0],
+                        &f->node[i], depth);
+    } else {
+        rc = add_layer(g, layer, prefix, call);
+        f->node[i] = g->count;
+    }
+    if (rc != SL_OK)
+        return rc;
+    if (of->placed++ == 0)
+        of->nodes = before;
+    else
+        share_nodes(g, of->nodes, before);
+    return SL_OK;
+}
+
+// All that call i reads is placed.
 static enum sl_err keras_graph_place_layer(struct keras_graph *g,
                                            struct functional *f, uint32_t i,
                                            const char *prefix, uint32_t from,
                                            unsigned depth)
 {
-    const json_t *layer = json_array_get(f->layers, i);
+    const json_t *layer = layer_of(f, i);
     struct keras_call call = f->calls[i];
-    enum sl_err rc;
 
     f->seen[i] = PLACED;
     f->node[i] = from;
     if (is_input(layer))
         return SL_OK;
-    if (keras_is_model(layer))
-        return add_nested(g, layer, prefix, f->node[call.input[0]], &f->node[i],
-                          depth);
+    call.before = f->of[f->layer[i]].placed;
     for (uint32_t k = 0; k < call.inputs; k++)
         call.input[k] = f->node[call.input[k]];
     // A mask of steps that a job's layers hand on comes from before the layer.
     if (call.mask != 0 && f->seen[call.mask - 1] != PLACED)
-        return keras_refuse(
-            g, keras_name(layer), keras_class(layer),
-            "has a mask of '%.100s', which it does not read",
-            keras_name(json_array_get(f->layers, call.mask - 1)));
+        return keras_refuse(g, keras_name(layer), keras_class(layer),
+                            "has a mask of '%.100s', which it does not read",
+                            keras_name(layer_of(f, call.mask - 1)));
     // Models in models have masks at their inputs that nobody wrote.
     if (!g->keras2 && depth == 0)
         call.node_mask = call.mask == 0 ? KERAS_UNMASKED
                                         : KERAS_MASKED + f->node[call.mask - 1];
-    rc = add_layer(g, layer, prefix, &call);
-    if (rc != SL_OK)
-        return rc;
-    f->node[i] = g->count;
-    return SL_OK;
+    return keras_graph_add_call(g, f, i, prefix, &call, depth);
 }
 
-// Places layer i, and before it what it reads: depth first, since the file may
+// Places call i, and before it what it reads: depth first, since the file may
 // have them in any order.
 static enum sl_err keras_graph_walk_inputs(struct keras_graph *g,
                                            struct functional *f, uint32_t i,
@@ -405,16 +462,15 @@ static enum sl_err keras_graph_walk_inputs(struct keras_graph *g,
         input = call->input[f->next[len - 1]++];
         if (f->seen[input] == LEFT_OUT)
             return keras_refuse(
-                g, keras_name(json_array_get(f->layers, at)),
-                keras_class(json_array_get(f->layers, at)),
+                g, keras_name(layer_of(f, at)), keras_class(layer_of(f, at)),
                 "reads '%.100s', which makes a mask: a job has no such layer",
-                keras_name(json_array_get(f->layers, input)));
+                keras_name(layer_of(f, input)));
         if (f->seen[input] == OPEN)
             return sl_fail(g->err, SL_EINVAL,
                            "the layers are a circle: '%.100s' reads '%.100s', "
                            "and that what comes of it",
-                           keras_name(json_array_get(f->layers, at)),
-                           keras_name(json_array_get(f->layers, input)));
+                           keras_name(layer_of(f, at)),
+                           keras_name(layer_of(f, input)));
         if (f->seen[input] == NEW) {
             f->next[len] = 0;
             f->path[len++] = input;
@@ -423,50 +479,123 @@ static enum sl_err keras_graph_walk_inputs(struct keras_graph *g,
     return rc;
 }
 
-// `ends` is one triple, a list of triples, or an object of them.
-static enum sl_err keras_graph_find_output(struct keras_graph *g,
-                                           struct functional *f,
-                                           const json_t *ends, uint32_t *to)
+// ---- which call is which
+
+// Sets *layer and *at to what the output that the loss sees comes from. `ends`,
+// output_layers of the model, is one triple, a list of triples, or an object of
+// them.
+static enum sl_err find_output(struct keras_graph *g,
+                               const struct functional *f, const json_t *ends,
+                               uint32_t *layer, uint32_t *at)
 {
-    json_int_t tensor;
+    json_int_t places[2];
     size_t count = json_array_size(ends);
-    const char *name = keras_tensor(ends, &tensor);
-    uint32_t number;
+    const json_t *value = json_array_get(ends, 0);
 
     if (json_is_object(ends)) {
         count = json_object_size(ends);
-        name = keras_tensor(
-            json_object_iter_value(json_object_iter((json_t *)(uintptr_t)ends)),
-            &tensor);
-    } else if (name != NULL) {
+        value =
+            json_object_iter_value(json_object_iter((json_t *)(uintptr_t)ends));
+    } else if (keras_tensor(ends, places) != NULL) {
         count = 1;
-    } else {
-        name = keras_tensor(json_array_get(ends, 0), &tensor);
+        value = ends;
     }
     if (count > 1)
         return sl_fail(g->err, SL_ENOTSUP,
                        "the model has %zu outputs; a job's loss sees one",
                        count);
-    number =
-        name != NULL ? (uint32_t)(uintptr_t)strmap_get(&f->numbers, name) : 0;
-    if (number == 0)
+    if (keras_source(layer, at, &f->numbers, value) != SL_OK)
         return sl_fail(g->err, SL_EINVAL,
                        "output_layers does not say which layer it is");
-    if (f->seen[number - 1] == LEFT_OUT)
-        return keras_refuse(g, name,
-                            keras_class(json_array_get(f->layers, number - 1)),
-                            "makes a mask, and is the model's output: a job "
-                            "has no such layer");
-    *to = f->node[number - 1];
     return SL_OK;
 }
 
-static enum sl_err read_functional(struct keras_graph *g, struct functional *f)
+static void note_call(struct functional *f, uint32_t layer, uint32_t at)
 {
-    size_t count = json_array_size(f->layers);
+    if (f->of[layer].highest < at)
+        f->of[layer].highest = at;
+}
+
+// Notes what the file calls the calls of each layer.
+static void note_calls(struct functional *f)
+{
+    for (uint32_t i = 0; i < f->count; i++) {
+        const struct keras_call *call = &f->calls[i];
+
+        for (uint32_t k = 0; k < call->inputs; k++)
+            note_call(f, call->input[k], call->at[k]);
+        if (call->mask != 0)
+            note_call(f, call->mask - 1, call->mask_at);
+    }
+}
+
+// Sets *to to the number of the call that the file calls `at` of a layer. Keras
+// gives many a model within a model a call of its own, which is not written:
+// its calls begin with 1. Returns false if there is no such call.
+static bool find_call(uint32_t *to, const struct functional *f, uint32_t layer,
+                      uint32_t at)
+{
+    const struct functional_layer *of = &f->of[layer];
+    uint32_t begin = of->highest < of->calls ? 0 : of->highest + 1 - of->calls;
+
+    if (at < begin)
+        return false;
+    *to = of->first + at - begin;
+    return true;
+}
+
+// Makes the inputs and the mask of a call numbers of calls.
+static enum sl_err join_call(struct keras_graph *g, const struct functional *f,
+                             uint32_t i)
+{
+    struct keras_call *call = &f->calls[i];
+    bool found = true;
+
+    for (uint32_t k = 0; found && k < call->inputs; k++)
+        found = find_call(&call->input[k], f, call->input[k], call->at[k]);
+    if (found && call->mask != 0) {
+        found = find_call(&call->mask, f, call->mask - 1, call->mask_at);
+        call->mask++;
+    }
+    return found ? SL_OK
+                 : sl_fail(g->err, SL_EINVAL,
+                           "layer '%.100s' reads a call of a layer that is "
+                           "none",
+                           keras_name(layer_of(f, i)));
+}
+
+static enum sl_err join_calls(struct keras_graph *g, struct functional *f,
+                              const json_t *ends)
+{
+    uint32_t layer, at;
+    enum sl_err rc = find_output(g, f, ends, &layer, &at);
+
+    if (rc != SL_OK)
+        return rc;
+    note_calls(f);
+    note_call(f, layer, at);
+    for (uint32_t i = 0; rc == SL_OK && i < f->count; i++)
+        rc = join_call(g, f, i);
+    if (rc != SL_OK)
+        return rc;
+    if (!find_call(&f->output, f, layer, at))
+        return sl_fail(g->err, SL_EINVAL,
+                       "output_layers does not say which call it is");
+    if (f->seen[f->output] == LEFT_OUT)
+        return keras_refuse(g, keras_name(layer_of(f, f->output)),
+                            keras_class(layer_of(f, f->output)),
+                            "makes a mask, and is the model's output: a job "
+                            "has no such layer");
+    return SL_OK;
+}
+
+// ---- the list
+
+static enum sl_err number_layers(struct keras_graph *g, struct functional *f)
+{
     enum sl_err rc = SL_OK;
 
-    for (size_t i = 0; rc == SL_OK && i < count; i++) {
+    for (size_t i = 0; rc == SL_OK && i < json_array_size(f->layers); i++) {
         const json_t *layer = json_array_get(f->layers, i);
 
         if (!keras_mask_op(layer) || keras_name(layer) == NULL)
@@ -480,32 +609,104 @@ static enum sl_err read_functional(struct keras_graph *g, struct functional *f)
     }
     if (rc == SL_OK)
         keras_masks(f->masks, f->layers, &f->numbers);
-    for (uint32_t i = 0; rc == SL_OK && i < count; i++) {
-        const json_t *layer = json_array_get(f->layers, i);
-
-        if (f->masks[i] != 0) {
-            f->seen[i] = LEFT_OUT;
-            continue;
-        }
-        if (keras_mask_op(layer))
-            rc = check_layer(g, layer);
-        if (rc != SL_OK)
-            return rc;
-        if (!is_input(layer))
-            rc = keras_call(&f->calls[i], g, &f->numbers, layer);
-        else if (++f->inputs > 1)
-            rc = keras_refuse(g, keras_name(layer), "InputLayer",
-                              "is a second input; a job's sample is one "
-                              "tensor");
-        if (rc == SL_OK)
-            rc = keras_masked(&f->calls[i], g, f->masks, f->layers, &f->numbers,
-                              layer);
-        if (rc == SL_OK && keras_is_model(layer) && f->calls[i].inputs > 1)
-            rc = keras_refuse(
-                g, keras_name(layer), keras_str(layer, "class_name"),
-                "has %u inputs; a model in a job has one", f->calls[i].inputs);
-    }
     return rc;
+}
+
+// Counts the calls of all layers, and makes space for them.
+static enum sl_err make_calls(struct keras_graph *g, struct functional *f)
+{
+    size_t layers = json_array_size(f->layers), count;
+
+    for (size_t i = 0; i < layers; i++) {
+        const json_t *layer = json_array_get(f->layers, i);
+        size_t calls = json_array_size(json_object_get(layer, "inbound_nodes"));
+
+        if (f->masks[i] != 0 || is_input(layer))
+            calls = 1;
+        if (calls == 0)
+            return keras_refuse(g, keras_name(layer), keras_class(layer),
+                                "is never called");
+        if (calls > 1)
+            g->called += (uint32_t)calls - 1;
+        if (g->called > MODEL_LAYERS_MAX)
+            return sl_fail(g->err, SL_ENOTSUP, "more than %u calls of layers",
+                           MODEL_LAYERS_MAX);
+        f->of[i].first = f->count;
+        f->of[i].calls = (uint32_t)calls;
+        f->count += (uint32_t)calls;
+    }
+    count = f->count + (size_t)1;
+    f->calls = sl_calloc(count, sizeof(*f->calls));
+    f->layer = sl_calloc(count, sizeof(*f->layer));
+    f->seen = sl_calloc(count, sizeof(*f->seen));
+    f->node = sl_calloc(count, sizeof(*f->node));
+    f->path = sl_calloc(count, sizeof(*f->path));
+    f->next = sl_calloc(count, sizeof(*f->next));
+    if (f->calls == NULL || f->layer == NULL || f->seen == NULL ||
+        f->node == NULL || f->path == NULL || f->next == NULL)
+        return keras_graph_no_memory(g);
+    return SL_OK;
+}
+
+static enum sl_err read_call(struct keras_graph *g, struct functional *f,
+                             const json_t *layer, uint32_t i, uint32_t k)
+{
+    struct keras_call *call = &f->calls[i];
+    enum sl_err rc = keras_call(call, g, &f->numbers, layer, k);
+
+    if (rc == SL_OK)
+        rc = keras_masked(call, g, f->masks, f->layers, &f->numbers, layer);
+    if (rc == SL_OK && keras_is_model(layer) && call->inputs > 1)
+        rc = keras_refuse(g, keras_name(layer), keras_str(layer, "class_name"),
+                          "has %u inputs; a model in a job has one",
+                          call->inputs);
+    return rc;
+}
+
+// Reads the calls of layer i.
+static enum sl_err read_calls(struct keras_graph *g, struct functional *f,
+                              uint32_t i)
+{
+    const json_t *layer = json_array_get(f->layers, i);
+    const struct functional_layer *of = &f->of[i];
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t k = 0; k < of->calls; k++)
+        f->layer[of->first + k] = i;
+    if (f->masks[i] != 0) {
+        f->seen[of->first] = LEFT_OUT;
+        return SL_OK;
+    }
+    if (is_input(layer))
+        return ++f->inputs == 1
+                   ? SL_OK
+                   : keras_refuse(g, keras_name(layer), "InputLayer",
+                                  "is a second input; a job's sample is one "
+                                  "tensor");
+    if (keras_mask_op(layer))
+        rc = check_layer(g, layer);
+    for (uint32_t k = 0; rc == SL_OK && k < of->calls; k++)
+        rc = read_call(g, f, layer, of->first + k, k);
+    return rc;
+}
+
+static enum sl_err read_functional(struct keras_graph *g, struct functional *f,
+                                   const json_t *ends)
+{
+    size_t count = json_array_size(f->layers);
+    enum sl_err rc;
+
+    strmap_init(&f->numbers);
+    f->of = sl_calloc(count + 1, sizeof(*f->of));
+    f->masks = sl_calloc(count + 1, sizeof(*f->masks));
+    if (f->of == NULL || f->masks == NULL)
+        return keras_graph_no_memory(g);
+    rc = number_layers(g, f);
+    if (rc == SL_OK)
+        rc = make_calls(g, f);
+    for (uint32_t i = 0; rc == SL_OK && i < count; i++)
+        rc = read_calls(g, f, i);
+    return rc == SL_OK ? join_calls(g, f, ends) : rc;
 }
 
 static enum sl_err add_functional(struct keras_graph *g, const json_t *model,
@@ -513,31 +714,20 @@ static enum sl_err add_functional(struct keras_graph *g, const json_t *model,
                                   uint32_t *to, unsigned depth)
 {
     struct functional f = {.layers = layers_of(model)};
-    size_t count = json_array_size(f.layers);
-    enum sl_err rc = SL_OK;
+    enum sl_err rc = read_functional(
+        g, &f, json_object_get(keras_config(model), "output_layers"));
 
-    strmap_init(&f.numbers);
-    f.calls = sl_calloc(count + 1, sizeof(*f.calls));
-    f.seen = sl_calloc(count + 1, sizeof(*f.seen));
-    f.node = sl_calloc(count + 1, sizeof(*f.node));
-    f.masks = sl_calloc(count + 1, sizeof(*f.masks));
-    f.path = sl_calloc(count + 1, sizeof(*f.path));
-    f.next = sl_calloc(count + 1, sizeof(*f.next));
-    if (f.calls == NULL || f.seen == NULL || f.node == NULL ||
-        f.masks == NULL || f.path == NULL || f.next == NULL)
-        rc = keras_graph_no_memory(g);
-    if (rc == SL_OK)
-        rc = read_functional(g, &f);
-    for (uint32_t i = 0; rc == SL_OK && i < count; i++)
+    for (uint32_t i = 0; rc == SL_OK && i < f.count; i++)
         rc = keras_graph_walk_inputs(g, &f, i, prefix, from, depth);
     if (rc == SL_OK)
-        rc = keras_graph_find_output(
-            g, &f, json_object_get(keras_config(model), "output_layers"), to);
+        *to = f.node[f.output];
     strmap_release(&f.numbers);
+    sl_free(f.of);
+    sl_free(f.masks);
     sl_free(f.calls);
+    sl_free(f.layer);
     sl_free(f.seen);
     sl_free(f.node);
-    sl_free(f.masks);
     sl_free(f.path);
     sl_free(f.next);
     return rc;

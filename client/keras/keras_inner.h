@@ -38,6 +38,7 @@ struct keras_node {
     // KERAS_MASKED and more: of that node less KERAS_MASKED, by `mask_number`.
     uint32_t mask;
     double mask_number;
+    uint32_t shares; // node of the layer's first call; 0: this is it
 };
 enum { KERAS_UNSAID, KERAS_UNMASKED, KERAS_MASKED };
 
@@ -70,30 +71,38 @@ bool keras_is_model(const json_t *layer);
 
 // ---- keras_call.c
 
-// The inputs of a layer, as numbers of layers in the list of its model.
+// A call of a layer. Its inputs are numbers of layers in the list of the model;
+// `at` says which call of each, as the file numbers those.
 struct keras_call {
-    uint32_t inputs, input[MODEL_INPUTS_MAX];
+    uint32_t inputs, input[MODEL_INPUTS_MAX], at[MODEL_INPUTS_MAX];
     bool causal;                 // with use_causal_mask
     bool numbered, number_first; // as a node's
     double number;
     uint32_t mask;      // layer + 1 that makes its mask; 0: it has none
+    uint32_t mask_at;   // which call of that
     double mask_number; // of keras_masked
     uint32_t node_mask; // of the node
+    uint32_t before;    // calls of the layer that have a node
 };
 
-// Sets *out to the inputs of `layer`, read from how it is called in its model,
-// and counts them in g->edges. `numbers`: the name of each layer of that model
-// -> its number + 1. SL_ENOTSUP: it is not called once, is called with an
-// argument that is not known, or has too many inputs; SL_EINVAL: it reads
-// nothing, or what is no layer.
+// Sets *out to call `i` of `layer`, one of those that it lists (inbound_nodes),
+// and counts its inputs in g->edges. `numbers`: the name of each layer of its
+// model -> its number + 1. SL_ENOTSUP: it is called with an argument that is
+// not known, or has too many inputs; SL_EINVAL: it reads nothing, or what is no
+// layer.
 enum sl_err keras_call(struct keras_call *out, struct keras_graph *g,
-                       const struct strmap *numbers, const json_t *layer);
+                       const struct strmap *numbers, const json_t *layer,
+                       size_t i);
 
 // Returns the name of the layer that the tensor `value` of the file comes from,
-// and sets *tensor to which of its outputs it is, from 0. NULL: `value` is no
-// tensor, and *tensor means nothing. Tensors are {"class_name":
-// "__keras_tensor__", ...} or ["dense", 0, 0].
-const char *keras_tensor(const json_t *value, json_int_t *tensor);
+// and sets at[0] to the call of the layer, and at[1] to which of the outputs of
+// that it is, both from 0. NULL: `value` is no tensor, and `at` means nothing.
+// Tensors are {"class_name": "__keras_tensor__", ...} or ["dense", 0, 0].
+const char *keras_tensor(const json_t *value, json_int_t at[2]);
+// Sets *layer and *call to what the tensor `value` comes from. SL_EINVAL: it is
+// no tensor of a layer in `numbers`, or the number of its call is none.
+enum sl_err keras_source(uint32_t *layer, uint32_t *call,
+                         const struct strmap *numbers, const json_t *value);
 
 // Returns the class of a layer in Keras 3. Keras 2 wrote x + 3 as TFOpLambda,
 // with the name of a function. Borrowed; NULL: it has none.
@@ -107,9 +116,9 @@ bool keras_mask_op(const json_t *layer);
 // a mask; 0: it is none. `numbers` as of keras_call.
 void keras_masks(uint32_t *masks, const json_t *layers,
                  const struct strmap *numbers);
-// Sets call->mask, of a call of `layer`, to what the mask is of, layer + 1, and
-// call->mask_number; a call without a mask stays as it is. SL_ENOTSUP: it is no
-// mask that a job's layers hand on.
+// Sets call->mask and ->mask_at, of a call of `layer`, to what the mask is of,
+// and call->mask_number; a call without a mask stays as it is. SL_ENOTSUP: it
+// is no mask that a job's layers hand on.
 enum sl_err keras_masked(struct keras_call *call, struct keras_graph *g,
                          const uint32_t *masks, const json_t *layers,
                          const struct strmap *numbers, const json_t *layer);

@@ -521,6 +521,25 @@ static enum sl_err keras_layer_take_key(struct keras_take *t,
                        "that argument is not known");
 }
 
+// Makes t->to, which has all that the layer says, a further call of a layer
+// that says it already.
+static enum sl_err keras_share(struct keras_take *t)
+{
+    const struct keras_node *first = &t->g->nodes[t->node->shares - 1];
+    json_t *to;
+
+    if (first->causal != t->node->causal)
+        return keras_refuse(t->g, t->node->name, t->node->class_name,
+                            "is called with use_causal_mask and without");
+    to = json_pack("{s:O, s:s, s:s}", "type", json_object_get(t->to, "type"),
+                   "name", t->node->name, "shares", first->name);
+    if (to == NULL)
+        return sl_no_memory(t->g->err);
+    json_decref(t->to);
+    t->to = to;
+    return SL_OK;
+}
+
 enum sl_err keras_layer(json_t **out, struct keras_graph *g,
                         const struct keras_node *node)
 {
@@ -546,6 +565,8 @@ enum sl_err keras_layer(json_t **out, struct keras_graph *g,
     if (rc == SL_OK && node->causal && known->finish != finish_attention)
         rc = keras_refuse(g, node->name, node->class_name,
                           "is called with use_causal_mask=true");
+    if (rc == SL_OK && node->shares != 0 && known->weights)
+        rc = keras_share(&t);
     if (rc != SL_OK) {
         json_decref(t.to);
         return rc;

@@ -56,14 +56,14 @@ static uint32_t mask_of_args(const uint32_t *masks,
 
     for (size_t i = 0; i < json_array_size(args); i++) {
         const json_t *value = keras_plain(json_array_get(args, i));
-        json_int_t tensor;
-        const char *name = keras_tensor(value, &tensor);
+        json_int_t at[2];
+        const char *name = keras_tensor(value, at);
         size_t count = name == NULL ? json_array_size(value) : 1;
 
         for (size_t k = 0; k < count; k++) {
-            const char *one =
-                name != NULL ? name
-                             : keras_tensor(json_array_get(value, k), &tensor);
+            const char *one = name != NULL
+                                  ? name
+                                  : keras_tensor(json_array_get(value, k), at);
             uint32_t number =
                 one != NULL ? (uint32_t)(uintptr_t)strmap_get(numbers, one) : 0;
 
@@ -115,17 +115,17 @@ enum sl_err keras_masked(struct keras_call *call, struct keras_graph *g,
                              ? mask_args(json_array_get(layers, mask - MASK_OF))
                              : NULL;
     const json_t *number = json_array_get(args, 1);
-    json_int_t tensor;
-    const char *reads = keras_tensor(json_array_get(args, 0), &tensor);
+    uint32_t of;
 
     if (call->mask == 0)
         return SL_OK;
-    call->mask =
-        reads != NULL ? (uint32_t)(uintptr_t)strmap_get(numbers, reads) : 0;
-    if (call->mask == 0 || !json_is_number(number))
+    if (keras_source(&of, &call->mask_at, numbers, json_array_get(args, 0)) !=
+            SL_OK ||
+        !json_is_number(number))
         return keras_refuse(g, keras_name(layer), keras_class(layer),
                             "is called with a mask that is none of one "
                             "Embedding with mask_zero or of one Masking");
+    call->mask = of + 1;
     call->mask_number = json_number_value(number);
     return SL_OK;
 }

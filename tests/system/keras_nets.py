@@ -236,13 +236,33 @@ def gated(k, l):
     return k.Model(x, l.Dense(2)(l.UnitNormalization()(y)))
 
 
+def siamese(k, l):
+    """Two images of a sample, by one encoder."""
+    x, e = k.Input((2, 6, 5)), k.Input((6, 5, 1))
+    y = l.BatchNormalization()(l.Conv2D(4, 3, activation="tanh")(e))
+    encoder = k.Model(e, l.Dense(3)(l.GlobalAveragePooling2D()(y)))
+    a, b = (encoder(l.Reshape((6, 5, 1))(l.Cropping2D(((i, 1 - i), 0))(
+        l.Reshape((2, 30, 1))(x)))) for i in range(2))
+    return k.Model(x, l.Dense(2)(l.multiply([l.subtract([a, b]), l.subtract([a, b])])))
+
+
+def tied_steps(k, l):
+    """One recurrent layer, one attention and one dense layer over two sequences."""
+    x = k.Input((6, 4))
+    r, a, d = l.LSTM(4, return_sequences=True), l.MultiHeadAttention(2, 3), l.Dense(
+        4, activation="tanh")
+    halves = [r(d(l.Cropping1D((3 * i, 3 - 3 * i))(x))) for i in range(2)]
+    y = l.add([a(halves[0], halves[1]), a(halves[1], halves[0])])
+    return k.Model(x, l.Dense(2)(l.Flatten()(d(d(y)))))
+
+
 # With the highest whole number + 1 of samples.
 NETS = {net: ids for nets, ids in (
     ((mnist_mlp, mnist_convnet, cifar_convnet, residual, inception, xception_like,
       mobile_block, squeeze_excite, unet, autoencoder, conv_autoencoder, super_resolution,
       discriminator, generator, mlp_mixer, vision_transformer, convmixer, housing,
       weather_lstm, forecast_convnet, timeseries_classifier, anomaly, addition_rnn,
-      deep_and_cross, gated), 0),
+      deep_and_cross, gated, siamese, tied_steps), 0),
     ((imdb_average, imdb_lstm, imdb_bidirectional, text_convnet, text_transformer), 20),
     ((masked_text, masked_average), 6), ((ranker,), 12)) for net in nets}
 

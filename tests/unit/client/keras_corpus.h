@@ -51,7 +51,8 @@
     X(recurrent)                                                               \
     X(words)                                                                   \
     X(masked)                                                                  \
-    X(sparse_steps)
+    X(sparse_steps)                                                            \
+    X(siamese)
 
 // A file of the corpus; the path lives until the next call.
 static inline const char *corpus_read(struct buf *out, const char *name)

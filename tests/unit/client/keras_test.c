@@ -273,7 +273,6 @@ TEST(keras, models_that_keras_wrote_are_refused_by_name)
         {"lambda", "layer 'times' (Lambda) holds code"},
         {"custom", "layer 'm' (Mine) is no layer of Keras' own"},
         {"registered", "layer 'd' (Dense) is no layer of Keras' own"},
-        {"shared", "layer 'twice' (Dense) is called 2 times"},
         {"two_inputs", "layer 'b' (InputLayer) is a second input"},
         {"two_outputs", "the model has 2 outputs"},
         {"wrapped", "layer 'each' (TimeDistributed) is around a Conv1D"},
@@ -449,6 +448,79 @@ TEST(keras, a_mask_of_steps_is_one_that_a_layer_reads)
                             "o", "n") "," GRU("e", "o"),
                         "g"),
                  "layer 'g' (GRU) has a mask of 'n', which it does not read");
+}
+
+// A layer in Keras 2 with two calls, the inputs of which are `one` and `two`.
+#define TWICE(class_name, config, one, two)                                    \
+    "{'class_name': '" class_name "', 'name': 't', 'config': {" config         \
+    "}, 'inbound_nodes': [[" one "], [" two "]]}"
+#define OF(name, call) "['" name "', " call ", 0, {}]"
+
+static const json_t *layer_at(const struct keras *k, size_t i)
+{
+    return json_array_get(json_object_get(k->model, "layers"), i);
+}
+
+static void has_text(const json_t *layer, const char *key, const char *want)
+{
+    T_STR(json_string_value(json_object_get(layer, key)), want);
+}
+
+TEST(keras, a_layer_that_is_called_again_shares_its_variables)
+{
+    struct keras k;
+
+    // The second call comes first, as the other one reads it.
+    T_OK(import_text(
+        &k,
+        FUNCTIONAL(TWICE("Dense", "'units': 3", OF("t", "1"), OF("x", "0")),
+                   "t"),
+        t_err()));
+    has_text(layer_at(&k, 0), "name", "t");
+    T_EQ(json_integer_value(json_object_get(layer_at(&k, 0), "units")), 3);
+    T_PTR(json_object_get(layer_at(&k, 0), "shares"), NULL);
+    has_text(layer_at(&k, 1), "name", "t-2");
+    has_text(layer_at(&k, 1), "shares", "t");
+    T_PTR(json_object_get(layer_at(&k, 1), "units"), NULL);
+    keras_release(&k);
+    // What has no variables is a layer like others.
+    T_OK(import_text(&k,
+                     FUNCTIONAL(TWICE("Dropout", "'rate': 0.5", OF("x", "0"),
+                                      OF("d", "0")) "," DENSE("d", "t"),
+                                "t"),
+                     t_err()));
+    has_text(layer_at(&k, 2), "name", "t-2");
+    T_PTR(json_object_get(layer_at(&k, 2), "shares"), NULL);
+    T_TRUE(json_object_get(layer_at(&k, 2), "rate") != NULL);
+    keras_release(&k);
+    refused_text(
+        SL_EINVAL,
+        FUNCTIONAL(TWICE("Dense", "'units': 3", OF("x", "0"), OF("t", "1")),
+                   "t"),
+        "are a circle: 't' reads 't'");
+    refused_text(
+        SL_EINVAL,
+        FUNCTIONAL(TWICE("Dense", "'units': 3", OF("x", "0"), OF("t", "2")),
+                   "t"),
+        "output_layers does not say which call");
+    refused_text(
+        SL_EINVAL,
+        FUNCTIONAL(TWICE("Dense", "'units': 3", OF("x", "0"), OF("t", "-1")),
+                   "t"),
+        "reads 't', which is no layer");
+    refused_text(SL_ENOTSUP,
+                 FUNCTIONAL("{'class_name': 'Dense', 'name': 't', 'config': "
+                            "{'units': 3}, 'inbound_nodes': []}",
+                            "t"),
+                 "layer 't' (Dense) is never called");
+    refused_text(
+        SL_ENOTSUP,
+        FUNCTIONAL(TWICE("MultiHeadAttention", "'num_heads': 1, 'key_dim': 2",
+                         "['x', 0, 0, {'value': ['x', 0, 0], "
+                         "'use_causal_mask': true}]",
+                         "['t', 0, 0, {'value': ['x', 0, 0]}]"),
+                   "t"),
+        "is called with use_causal_mask and without");
 }
 
 #define SEQUENTIAL(layer)                                                      \

@@ -398,22 +398,33 @@ def sparse_steps(k):
     return k.Model(x, l.Dense(2)(l.LSTM(3)(y)))
 
 
+def siamese(k):
+    """Layers and models that are called again, also on what they made themselves."""
+    L, x, e = k.layers, k.Input((2, 6)), k.Input((6,))
+    again = L.Dense(6, activation="tanh", name="again")
+    encoder = k.Model(e, L.BatchNormalization(name="norm")(again(again(e))), name="encoder")
+    head = k.Sequential([L.Dense(4, activation="relu", name="first"), L.Dense(3, name="last")],
+                        name="head")
+    built = k.Sequential([k.Input((3,)), L.Dense(3, name="only")], name="built")
+    both = L.Bidirectional(L.GRU(2), name="both")
+    bound, ends = L.ReLU(name="bound"), []
+    for i in range(2):
+        half = L.Reshape((6,), name=f"half{i}")(L.Cropping1D((i, 1 - i), name=f"crop{i}")(x))
+        steps = both(L.Reshape((3, 2), name=f"steps{i}")(half))
+        ends.append(bound(L.Concatenate(name=f"end{i}")([built(head(encoder(half))), steps])))
+    return k.Model(x, L.Subtract(name="apart")(ends))
+
+
 # With the highest whole number + 1 that an embedding looks up.
 MODELS = {mlp: 0, mlp_built: 0, initializers: 0, lenet: 0, pools: 0, norms: 0, resnet: 0,
           activations: 0, nested: 0, nested_sequential: 0, branches: 0, first_layer: 0,
           sums: 0, deep: 0, names: 0, mixed: 0, padding: 0, channels: 0, shapes: 0, joins: 0,
           extremes: 0, mobile: 0, dilated: 0, more_activations: 0, rare_activations: 0,
           transformer: 0, embedding: 11, regularized: 0, line: 0, drawn: 0, composed: 0, numbers: 0, frozen: 0,
-          recurrent: 0, words: 11, masked: 4, sparse_steps: 0}
+          recurrent: 0, words: 11, masked: 4, sparse_steps: 0, siamese: 0}
 
 
 # ---- what cannot be imported
-
-def shared(k):
-    x = k.Input((3,))
-    d = k.layers.Dense(3, name="twice")
-    return k.Model(x, d(d(x)))
-
 
 def two_inputs(k):
     a, b = k.Input((3,), name="a"), k.Input((3,), name="b")
@@ -476,7 +487,7 @@ def lost(k):
 REFUSED = {
     "by_hand": by_hand, "lost": lost,
     "by_a_tensor": by_a_tensor,
-    "shared": shared, "two_inputs": two_inputs, "two_outputs": two_outputs, "custom": custom,
+    "two_inputs": two_inputs, "two_outputs": two_outputs, "custom": custom,
     "registered": registered, "in_training": in_training,
     "lambda": lambda k: dense(k, k.layers.Lambda(DOUBLE, name="times")),
     "unknown": lambda k: k.Sequential([k.Input((3, 3, 2)),
