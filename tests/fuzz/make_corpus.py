@@ -494,6 +494,9 @@ def model():
           twice=graph({**dense, "name": "a"}, {**dense, "name": "a"},
                       shape=[4]),
           called_input=graph({**dense, "name": "input"}, shape=[4]),
+          shared=graph({**dense, "name": "a"}, {"type": "dense", "name": "b", "shares": "a"},
+                       {"type": "batch_normalization", "name": "c"},
+                       {"type": "batch_normalization", "name": "d", "shares": "c"}, shape=[4]),
           dangling=graph({**dense, "inputs": ["nowhere"]}, shape=[4]),
           output=graph({**dense, "name": "a"}, {**dense, "name": "b"},
                        shape=[4], output="a"),
@@ -553,7 +556,7 @@ def keras():
     tensor = {"class_name": "__keras_tensor__", "config": {"keras_history": ["x", 0, 0]}}
     files = ROOT / "tests" / "unit" / "client" / "keras"
     for name in ("mlp_built-k3", "nested_sequential-k2", "padding-k2", "embedding-k3",
-                 "names-k2", "refused/lambda-k3", "refused/shared-k3"):
+                 "names-k2", "refused/lambda-k3", "siamese-k2", "siamese-k3"):
         text = json.dumps(json.loads((files / f"{name}.json").read_text()))
         write("keras", **{name.replace("/", "_"): text})
     write("keras", circle=functional(call("a", "b"), call("b", "a")),

@@ -306,7 +306,7 @@ def what_is_missing_or_cannot_be_is_said():
         for name, text in (("by_hand-k3", "layer 'asked' is called with another mask"),
                            ("lost-k3", "layer 'without' is called with another mask"),
                            ("lambda-k3", "layer 'times' (Lambda) holds code"),
-                           ("shared-k2", "layer 'twice' (Dense) is called 2 times"),
+                           ("two_inputs-k2", "layer 'b' (InputLayer) is a second input"),
                            ("unknown-k3", "layer 'memory' (ConvLSTM1D) is of a class")):
             done = c.run("import", FILES / "refused" / f"{name}.json", "-o", spec, want=2)
             says(done, text, "Known are models of Activation, Add,")
