@@ -146,6 +146,9 @@ static void move_stays(struct coord *c, const struct move *v, struct job *job,
                  v->shard, job->shards.list[v->shard].psserver, why);
     shards_stay(job, v->shard, v->phase == MOVE_FEEDS, coord_now(c),
                 MOVES_AGAIN_MS);
+    // Workers may have waited for it as for one that is made.
+    if (v->evens)
+        job->shards.evens_ms = coord_now(c) + MOVES_REST_MS;
     // Its admission sets it going, and ends the log that it has begun.
     if ((move_stops(v) || v->fed) && source != NULL)
         send_hello_wanted(c, source, job, v->shard);

@@ -379,6 +379,25 @@ TEST(move, moves_that_only_even_out_leave_their_job_time_to_train)
     world_release(w);
 }
 
+// Workers have waited for its stop.
+TEST(move, a_move_that_is_given_up_leaves_time_to_train_as_well)
+{
+    struct world *w = alone_of(16, "");
+    struct fake_member *m = &w->members[0];
+    uint64_t began = move_begins(w), over;
+
+    for (int i = 0; i < LIMIT && !is_asked_for_last(m); i++)
+        world_step(w);
+    T_TRUE(is_asked_for_last(m));
+    fake_hello_live(w, m);
+    fake_deliver_all(w, m);
+    T_TRUE(list_empty(&w->coord->moves.list));
+    over = sl_now_ms(&w->clock.clock);
+    T_GT(over, began);
+    T_GE(move_begins(w), over + MOVES_REST_MS);
+    world_release(w);
+}
+
 TEST(move, moves_by_hand_are_of_drained_psservers_alone)
 {
     struct world *w = alone(",\"move\":\"manual\"");
