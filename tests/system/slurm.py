@@ -15,7 +15,7 @@ import tempfile
 from cluster import BIN, check, free_port, wait_for
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmstepd", "sbatch", "srun", "scontrol", "squeue")
-GRACE_S = 30
+GRACE_S = 60
 CONF = """
 ClusterName=sluice
 SlurmctldHost={host}(127.0.0.1)
