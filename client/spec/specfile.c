@@ -219,6 +219,9 @@ enum sl_err specfile_paths(json_t *root, const char *folder,
         rc = specfile_resolve_path(source, "x", folder, err);
         if (rc == SL_OK)
             rc = specfile_resolve_path(source, "y", folder, err);
+        // Beside a file of labels it is a file; else a column or an array.
+        if (rc == SL_OK && json_object_get(source, "y") != NULL)
+            rc = specfile_resolve_path(source, "sample_weight", folder, err);
     }
     return rc;
 }

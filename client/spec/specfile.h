@@ -47,9 +47,10 @@ enum sl_err specfile_parse(json_t **out, json_t **lines, const char *name,
 // must be there. SL_EINVAL: it has no '=', a value that is no YAML, or there is
 // no such place; objects that were made on the way stay.
 enum sl_err specfile_set(json_t *root, const char *set, struct sl_error *err);
-// Joins relative paths x and y of data.train and data.test to `folder`, an
-// absolute path without links, and takes '.' and '..' out of them; leaves
-// absolute and remote ones (remote_is) alone. SL_ENOMEM.
+// Joins relative paths x and y of data.train and data.test, and sample_weight
+// where there is y, to `folder`, an absolute path without links, and takes '.'
+// and '..' out of them; leaves absolute and remote ones (remote_is) alone.
+// SL_ENOMEM.
 enum sl_err specfile_paths(json_t *root, const char *folder,
                            struct sl_error *err);
 // Makes a spec of `root`, which is borrowed, and checks it as that of a new job

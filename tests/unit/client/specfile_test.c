@@ -56,13 +56,14 @@ TEST(specfile, set_refuses_what_leads_nowhere)
 
 TEST(specfile, data_paths_are_relative_to_the_file)
 {
-    json_t *root = parsed("data:\n  train: {x: a/x.npy, y: /abs/y.npy}\n"
-                          "  test: {format: synthetic}\n");
+    json_t *root = parsed("data:\n  train: {x: a/x.npy, y: /abs/y.npy, "
+                          "sample_weight: w.npy}\n"
+                          "  test: {x: t.npz, sample_weight: w}\n");
 
     T_OK(specfile_paths(root, "/jobs", t_err()));
-    is_json(root,
-            "{\"data\":{\"train\":{\"x\":\"/jobs/a/x.npy\","
-            "\"y\":\"/abs/y.npy\"},\"test\":{\"format\":\"synthetic\"}}}");
+    is_json(root, "{\"data\":{\"train\":{\"x\":\"/jobs/a/x.npy\","
+                  "\"y\":\"/abs/y.npy\",\"sample_weight\":\"/jobs/w.npy\"},"
+                  "\"test\":{\"x\":\"/jobs/t.npz\",\"sample_weight\":\"w\"}}}");
     json_decref(root);
 }
 
