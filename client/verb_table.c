@@ -706,7 +706,7 @@ const struct cli_verb cli_verbs[] = {
      .text = "Lists the attached psservers, and lost ones: those lost within "
              "the last hour, and those that shards of a job wait for. What "
              "each does is of the last seconds: processor cores, and pushes "
-             "of workers that its shards took. "
+             "that its shards were asked to take. "
              "deploy/RUNBOOK.md says what to do about a psserver that does not "
              "come back.",
      .example = "sluice servers",

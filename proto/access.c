@@ -274,6 +274,9 @@ static bool access_field_is_set(const ProtobufCMessage *m,
 
     if (f->label == PROTOBUF_C_LABEL_REPEATED)
         return *(const size_t *)((const char *)m + f->quantifier_offset) > 0;
+    if (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
+        return *(const uint32_t *)((const char *)m + f->quantifier_offset) ==
+               f->id;
     switch (f->type) {
     case PROTOBUF_C_TYPE_BOOL:
         return *(const protobuf_c_boolean *)at;

@@ -184,7 +184,8 @@ static void cells_of_load(struct table *t, const Sluice__V1__MemberStatus *m)
         table_cell(t, "%.2f", u->cpu_cores);
     else
         table_cell(t, "-");
-    if (u != NULL && u->known_pushes_per_second_case != 0)
+    if (u != NULL && u->known_pushes_per_second_case != 0 &&
+        u->pushes_per_second >= 0 && u->pushes_per_second < 1e18)
         table_cell(t, "%s",
                    out_count(text, (uint64_t)(u->pushes_per_second + 0.5)));
     else

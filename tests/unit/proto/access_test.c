@@ -204,6 +204,8 @@ static void fill(ProtobufCMessage *m, const ProtobufCFieldDescriptor *f)
     if (f->label == PROTOBUF_C_LABEL_REPEATED) {
         *(size_t *)((char *)m + f->quantifier_offset) = 1;
         *(void **)at = &lease;
+    } else if (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) { // it says 0
+        *(uint32_t *)((char *)m + f->quantifier_offset) = f->id;
     } else if (f->type == PROTOBUF_C_TYPE_STRING) {
         *(const char **)at = "w";
     } else if (f->type == PROTOBUF_C_TYPE_BOOL) {
