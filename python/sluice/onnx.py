@@ -12,6 +12,7 @@ a function here, under its name; ValueError names a layer that ONNX cannot say.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import math
 import os
@@ -127,6 +128,8 @@ class Graph:
         """The constants of the model at `path`: in it, or beside it in a file that is
         made anew, as a model of protobuf is whole in memory and has at most 2 GiB."""
         if sum(value.nbytes for value in self.constants.values()) <= ONE_FILE:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path + ".data")  # of a larger model
             return [self.inside(*constant) for constant in self.constants.items()]
         with open(path + ".data", "wb") as file:
             return [self.inside(name, value) if value.nbytes <= SMALL

@@ -117,6 +117,9 @@ for _ in range(2):
     close("weights beside the model", run(wide, t, x), want)
     assert data.stat().st_size == sum(v.nbytes for k, v in t.items() if k != "d/bias"), data.stat()
 assert pathlib.Path(path).stat().st_size < sluice.onnx.ONE_FILE
+sluice.onnx.ONE_FILE = data.stat().st_size * 2
+close("all in one file again", run(wide, t, x), want)
+assert not data.exists()  # nobody reads it any more
 
 refused("a program's own", {"type": "external"})
 refused("layer 'embedding' (embedding) has its rows in a sparse table",
