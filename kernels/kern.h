@@ -43,7 +43,8 @@ struct optim_consts;
 struct prover; // kernels/prove/prove.h
 struct proofs;
 
-#define KERN_ABI 2
+// Raised when a backend of before would compute an op wrongly.
+#define KERN_ABI 3
 #define KERN_ALIGN 16 // bytes
 #define KERN_DIMS 6
 #define KERN_IO 12

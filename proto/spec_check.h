@@ -150,6 +150,10 @@ enum sl_err spec_check_ids_same(const Sluice__V1__DataSpec *data,
 // others.
 enum sl_err spec_check_columns(const Sluice__V1__SourceSpec *s,
                                const struct model *m, struct sl_error *err);
+// Checks the changes of data.train.augment, if there are some, against the
+// input of model `m` and the loss. SL_EINVAL names the field.
+enum sl_err spec_augment_fits(const Sluice__V1__JobSpec *spec,
+                              const struct model *m, struct sl_error *err);
 // Checks data.train.augment against the input of model `m`, the loss and the
 // rest of the source; refuses one of data.test. Raises the edition that workers
 // need, if it has entries. After the source and the loss.

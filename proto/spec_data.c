@@ -346,6 +346,11 @@ static enum sl_err spec_data_check_files(Sluice__V1__JobSpec *spec,
         rc = spec_data_check_place(spec, s, s->sample_weight, err);
     if (rc != SL_OK)
         return sl_prefix(err, rc, "%s", path);
+    if (s->y != NULL && paths_is_pattern(s->sample_weight) &&
+        !paths_is_pattern(s->x) && !paths_is_pattern(s->y))
+        return sl_fail(err, SL_EINVAL,
+                       "%s.sample_weight: is a pattern, and x is one file",
+                       path);
     edition = takes[spec_data_format(s)].several ? spec_data_edition(s) : 0;
     if (edition == 0)
         return SL_OK;
@@ -376,6 +381,19 @@ static enum sl_err check_skip_bad(Sluice__V1__DataSpec *data, bool external,
                       err);
 }
 
+static enum sl_err data_check_share(const Sluice__V1__DataSpec *data,
+                                    struct sl_error *err)
+{
+    enum sl_err rc = spec_real("data.validation", data->validation, 0, 1,
+                               SPEC_OPEN_LOW, err);
+
+    return rc == SL_OK && data->validation == 1
+               ? sl_fail(err, SL_EINVAL,
+                         "data.validation: leaves nothing to train with; give "
+                         "a share below 1")
+               : rc;
+}
+
 // Has evaluations be of a part of data.train, which was checked: data.test
 // becomes a copy of it, unless it is one already.
 static enum sl_err spec_check_validation(Sluice__V1__JobSpec *spec,
@@ -391,12 +409,7 @@ static enum sl_err spec_check_validation(Sluice__V1__JobSpec *spec,
         return sl_fail(err, SL_EINVAL,
                        "data.validation: the model is external, so its own "
                        "program reads the data");
-    rc = spec_real("data.validation", data->validation, 0, 1, SPEC_OPEN_LOW,
-                   err);
-    if (rc == SL_OK && data->validation == 1)
-        rc = sl_fail(err, SL_EINVAL,
-                     "data.validation: leaves nothing to train with; give a "
-                     "share below 1");
+    rc = data_check_share(data, err);
     if (rc != SL_OK)
         return rc;
     spec_needs(spec, MODEL_EDITION_VALIDATION);
@@ -413,6 +426,51 @@ static enum sl_err spec_check_validation(Sluice__V1__JobSpec *spec,
     if (rc == SL_OK)
         data->test = (Sluice__V1__SourceSpec *)test;
     return rc;
+}
+
+static bool data_ids_are_read(const struct model *m)
+{
+    for (uint32_t i = 0; i < m->nodes_count; i++)
+        if (m->nodes[i].column != NULL)
+            return true;
+    return false;
+}
+
+// Checks that a source, which may be NULL, has a format, and its ids names.
+static enum sl_err data_fits_source(const Sluice__V1__SourceSpec *s,
+                                    const char *path, struct sl_error *err)
+{
+    if (s == NULL)
+        return SL_OK;
+    if (s->format == NULL)
+        return spec_fail_missing(path, "format", err);
+    for (size_t i = 0; i < s->n_ids; i++)
+        if (s->ids[i]->name == NULL)
+            return sl_fail(err, SL_EINVAL, "%s.ids[%zu].name is missing", path,
+                           i);
+    return SL_OK;
+}
+
+enum sl_err spec_data_fits(const Sluice__V1__JobSpec *spec,
+                           const struct model *m, struct sl_error *err)
+{
+    const Sluice__V1__DataSpec *data = spec->data;
+    enum sl_err rc = SL_OK;
+
+    if (data == NULL || data->train == NULL)
+        return spec_fail_missing("data", "train", err);
+    if (data->has_validation)
+        rc = data_check_share(data, err);
+    if (rc == SL_OK)
+        rc = data_fits_source(data->train, "data.train", err);
+    if (rc == SL_OK)
+        rc = data_fits_source(data->test, "data.test", err);
+    if (rc == SL_OK && data_ids_are_read(m)) {
+        rc = spec_check_ids_same(data, err);
+        if (rc == SL_OK)
+            rc = spec_check_columns(data->train, m, err);
+    }
+    return rc == SL_OK ? spec_augment_fits(spec, m, err) : rc;
 }
 
 enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, const struct model *m,

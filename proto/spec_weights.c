@@ -8,6 +8,8 @@
 
 #include "common/base/utf8.h"
 
+#define WEIGHT_MOST 1e15 // the product with that of a sample is an f32
+
 // Says what else of a csv has the name of the column of weights; NULL: nothing.
 static const char *weights_name_used(const Sluice__V1__SourceSpec *s)
 {
@@ -75,7 +77,8 @@ static enum sl_err weights_check_classes(Sluice__V1__JobSpec *spec,
         enum sl_err rc;
 
         snprintf(at, sizeof(at), "train.class_weight[%zu]", i);
-        rc = spec_real(at, t->class_weight[i], 0, 1e30, SPEC_CLOSED, err);
+        rc =
+            spec_real(at, t->class_weight[i], 0, WEIGHT_MOST, SPEC_CLOSED, err);
         if (rc != SL_OK)
             return rc;
         sum += t->class_weight[i];

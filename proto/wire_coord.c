@@ -298,7 +298,7 @@ enum sl_err check_variable(const ProtobufCMessage *m, struct sl_error *err)
 
     if (rc != SL_OK)
         return rc;
-    if (v->momentum < 0 || v->momentum > 1)
+    if (!(v->momentum >= 0 && v->momentum <= 1))
         return sl_fail(err, SL_EINVAL,
                        "Variable '%s': momentum is %g, not in [0, 1]", v->name,
                        v->momentum);

@@ -479,7 +479,7 @@ static const struct wire_rules all[] = {
           RANGE(21, 0, WIRE_CONTRIBUTIONS_MAX), RANGE(24, 0, UINT64_C(1) << 30),
           RANGE(30, 0, SPEC_PRIORITY_MAX), RANGE(34, 0, WIRE_CONTRIBUTIONS_MAX),
           RANGE(35, 0, 3600000), RANGE(36, 0, FRAGMENTS_MOST),
-          RANGE(37, 0, 1 << 20)),
+          RANGE(37, 0, 1 << 20), COUNT(45, WIRE_MAX_FIELDS)),
     RULES(group_spec, NULL, RANGE(2, 0, WIRE_GROUP_MAX)),
     RULES(inner_spec, NULL, RANGE(1, 0, 1 << 20), RANGE(6, 0, 1 << 20),
           RANGE(11, 0, 1 << 20)),

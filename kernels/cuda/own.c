@@ -57,7 +57,12 @@ static bool own_desc_in_range(const struct kern_desc *d)
 
 int cuda_own_score(struct kern_dev *dev, const struct kern_desc *desc)
 {
-    return table[desc->op] && own_desc_in_range(desc) ? 100 : 0;
+    uint32_t known = kern_op_epilogues((enum kern_op)desc->op);
+
+    return table[desc->op] && own_desc_in_range(desc) &&
+                   (desc->epilogue & ~known) == 0
+               ? 100
+               : 0;
 }
 
 static enum sl_err own_run(struct cuda_plan *plan, cudaStream_t s,

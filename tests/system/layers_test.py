@@ -150,7 +150,16 @@ def weighted(name, model, y, loss, **weights):
     model.compile(keras.optimizers.SGD(0.1), loss)
     model.fit(x, y, batch_size=8, epochs=5, shuffle=False, verbose=0, **weights)
     save(folder / f"{name}-fitted.safetensors", model)
-    said[name] = [model.evaluate(x, y, sample_weight=mine, verbose=0), None]
+    p = model.predict(x, verbose=0)
+    if loss == "mean_squared_error":  # no metric looks at weights
+        metrics = {"mean_absolute_error": float(abs(p - y).mean())}
+    elif mine is None:
+        metrics = {}
+    else:
+        told = keras.ops.softmax(p).numpy() > 0.5
+        metrics = {"precision": float(told[y[..., None] == np.arange(p.shape[-1])].sum()
+                                      / told.sum())}
+    said[name] = [model.evaluate(x, y, sample_weight=mine, verbose=0), metrics]
 
 heavy = draw.uniform(0, 3, 64).astype(np.float32)
 weighted("by_class", seq(L.Input((6,)), L.Dense(4, name="o")), draw.integers(0, 4, 64),
@@ -323,10 +332,12 @@ def with_keras_values_layers_give_its_outputs(c):
 
 
 def a_job_trains_to_where_fit_does(c, name, model, loss, accuracy, rate, kind=None,
-                                   weights=None, **more):
+                                   weights=None, metrics=None, **more):
     import numpy as np
     from safetensors.numpy import load_file
     spec = job_of(c, name, model, kind or "sparse_categorical_crossentropy", rate, **more)
+    if metrics:
+        spec["evaluate"] = {**spec.get("evaluate", {}), "metrics": list(metrics)}
     for key, value in (weights or {}).items():
         (spec["train"] if key == "class_weight" else spec["data"]["train"])[key] = value
     job = c.submit(spec, "--weights", c.dir / f"{name}.safetensors")
@@ -338,6 +349,9 @@ def a_job_trains_to_where_fit_does(c, name, model, loss, accuracy, rate, kind=No
     # closure, and rounded to samples.
     check(accuracy is None or abs(last["accuracy"] - accuracy) < 1 / 64,
           f"{name}: {last}, Keras: {accuracy}")
+    told = {m["name"]: m["value"] for m in last.get("metrics", [])}
+    for metric, value in (metrics or {}).items():
+        check(abs(told[metric] - value) < 1e-5, f"{name}: {metric} {told}, Keras: {value}")
     c.run("export", job, "--to", c.dir / "ours.safetensors")
     ours, theirs = (load_file(str(c.dir / f"{n}.safetensors"))
                     for n in ("ours", f"{name}-fitted"))
@@ -356,8 +370,9 @@ def layers_losses_and_penalties_are_those_of_keras():
         for name, model in PER_ROW.items():
             a_job_trains_to_where_fit_does(c, name, model, *said[name], 0.1)
         for name, (model, kind, weights) in WEIGHTED.items():
-            a_job_trains_to_where_fit_does(c, name, model, *said[name], 0.1, kind=kind,
-                                           weights=weights)
+            loss, metrics = said[name]
+            a_job_trains_to_where_fit_does(c, name, model, loss, None, 0.1, kind=kind,
+                                           weights=weights, metrics=metrics)
 
 
 if __name__ == "__main__":

@@ -70,8 +70,10 @@ static double call_share(const struct build *b, uint32_t i, enum model_weight w)
 {
     const struct model_variable *v = variable(b, i, w);
 
-    return v->calls > 1 ? (1 - b->model->nodes[i].momentum) / (1 - v->momentum)
-                        : 1;
+    // A frozen one, with a momentum of 1, is not moved.
+    return v->calls > 1 && v->momentum < 1
+               ? (1 - b->model->nodes[i].momentum) / (1 - v->momentum)
+               : 1;
 }
 
 static double share_of(const struct build *b, uint32_t i, enum model_weight w)

@@ -210,11 +210,10 @@ enum sl_err data_set_weights(struct data *d, struct sl_error *err)
 
 enum sl_err data_check_weight(double weight, struct sl_error *err)
 {
-    return isfinite(weight) && weight >= 0
+    return weight >= 0 && weight <= DATA_WEIGHT_MOST
                ? SL_OK
-               : sl_fail(err, SL_EINVAL,
-                         "a weight is %g; one is finite, and 0 or more",
-                         weight);
+               : sl_fail(err, SL_EINVAL, "a weight is %g; one is from 0 to %g",
+                         weight, DATA_WEIGHT_MOST);
 }
 
 void data_take_beside(struct data *d, struct data *from)
@@ -241,6 +240,9 @@ enum sl_err data_weigh_classes(struct data *d, const double *weights,
         return sl_fail(err, SL_EINVAL,
                        "%zu weights of classes, and the model has %llu outputs",
                        count, (unsigned long long)d->want.outputs);
+    for (size_t i = 0; i < count; i++)
+        if (data_check_weight(weights[i], err) != SL_OK)
+            return sl_prefix(err, SL_EINVAL, "class %zu", i);
     copy = sl_malloc_array(count, sizeof(*copy));
     if (copy == NULL)
         return sl_no_memory(err);

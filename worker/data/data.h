@@ -21,7 +21,7 @@
 // A sample may have a weight, or one for each row of outputs: of the source's
 // own (data_source.weights), of its class (data_weigh_classes), or the product
 // of both. Then a class, or the outputs that stand for one row, is followed by
-// its weight, an f32.
+// its weight, an f32: each of the two is from 0 to DATA_WEIGHT_MOST.
 //
 // Threads  One at a time per data (rows are read through its scratch); if
 //          data_shared() says so, data_read any number at a time.
@@ -49,6 +49,7 @@
 
 #define DATA_RANK 4
 #define DATA_KEYS_MAX 1024 // most features that are read of a record
+#define DATA_WEIGHT_MOST 1e15
 
 enum data_labels {
     DATA_INDEX,   // i32 [n, rows]: classes below `outputs`
@@ -203,8 +204,9 @@ bool data_weighted(const struct data *d);
 // Multiplies the weight of each row of *d, from now on, by that of its class:
 // weights[class], copied. DATA_INDEX, or the largest of DATA_ONE_HOT; of
 // DATA_VALUES of one output class 1 is a label above 0.5. Called once at most,
-// before *d is read. SL_EINVAL: `count` is not the number of classes;
-// SL_ENOMEM. A failure leaves *d as it was.
+// before *d is read. SL_EINVAL: `count` is not the number of classes, or
+// a weight is not from 0 to DATA_WEIGHT_MOST; SL_ENOMEM. A failure leaves *d as
+// it was.
 enum sl_err data_weigh_classes(struct data *d, const double *weights,
                                size_t count, struct sl_error *err);
 

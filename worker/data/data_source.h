@@ -77,8 +77,8 @@ enum sl_err data_set_weights(struct data *d, struct sl_error *err);
 // copied, and weights are copied.
 void data_take_beside(struct data *d, struct data *from);
 
-// Checks that a weight that was read is finite and not negative. SL_EINVAL,
-// without a path.
+// Checks that a weight is from 0 to DATA_WEIGHT_MOST. SL_EINVAL, without a
+// path.
 enum sl_err data_check_weight(double weight, struct sl_error *err);
 
 // Opens a source of two arrays, format idx, npy or npz. This and the next ones

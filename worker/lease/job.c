@@ -30,8 +30,8 @@ static enum sl_err job_read_spec(struct worker_job *j, struct sl_error *err)
         return sl_fail(err, SL_ENOTSUP,
                        "the job's model is external: its gradients come from "
                        "a program of the user's");
-    // Images are changed by numbers of a message, which may say anything.
-    rc = spec_augment_fits(spec, j->model, err);
+    // Data are read by what a message says, which may be anything.
+    rc = spec_data_fits(spec, j->model, err);
     if (rc != SL_OK)
         return rc;
     if (spec->optimizer == NULL)
@@ -398,13 +398,11 @@ static enum sl_err job_weigh(struct worker_job *j, struct data *d,
                              struct sl_error *err)
 {
     const Sluice__V1__TrainSpec *train = spec_of(j)->train;
-    enum sl_err rc = train->n_class_weight == 0
-                         ? SL_OK
-                         : data_weigh_classes(d, train->class_weight,
-                                              train->n_class_weight, err);
 
-    j->data_amiss = j->data_amiss || rc != SL_OK;
-    return rc;
+    return train->n_class_weight == 0
+               ? SL_OK
+               : data_weigh_classes(d, train->class_weight,
+                                    train->n_class_weight, err);
 }
 
 enum sl_err job_data(struct worker_job *j, bool test, struct data **out,

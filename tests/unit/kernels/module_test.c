@@ -30,9 +30,9 @@ TEST(module, another_interface_is_refused)
     const struct kern_backend *b = NULL;
 
     T_FAILS(SL_ENOTSUP, module_load(&b, "old", FAKE_FOLDER, &err));
-    T_HAS(err.text, "was built for interface 3, this program has 2");
+    T_HAS(err.text, "was built for interface 4, this program has 3");
     T_FAILS(SL_ENOTSUP, module_load(&b, "shy", FAKE_FOLDER, &err));
-    T_HAS(err.text, "refuses this program (interface 2)");
+    T_HAS(err.text, "refuses this program (interface 3)");
     T_PTR(b, NULL);
 }
 

@@ -372,6 +372,32 @@ static Sluice__V1__JobSpec *layers_make(const char *rest, const char *job)
     return (void *)t_make(SPEC, text);
 }
 
+// A worker gets its spec in a message, and looks at what it reads of it.
+TEST(spec_tables, data_fit_layers_that_read_their_ids)
+{
+    Sluice__V1__JobSpec *spec = layers_make("", "");
+    Sluice__V1__SourceSpec test = SLUICE__V1__SOURCE_SPEC__INIT;
+    struct sl_error err = SL_ERROR_INIT;
+    struct model *m = NULL;
+    char *name;
+
+    T_OK(spec_check(spec, t_err()));
+    T_OK(model_make(&m, spec->model, t_err()));
+    T_OK(spec_data_fits(spec, m, t_err()));
+    test.format = spec->data->train->format;
+    spec->data->test = &test;
+    T_FAILS(SL_EINVAL, spec_data_fits(spec, m, &err));
+    T_HAS(err.text, "data.test.ids: wants the columns of data.train.ids");
+    spec->data->test = NULL;
+    name = spec->data->train->ids[0]->name;
+    spec->data->train->ids[0]->name = (char *)(uintptr_t) "item";
+    T_FAILS(SL_EINVAL, spec_data_fits(spec, m, &err));
+    T_HAS(err.text, "user");
+    spec->data->train->ids[0]->name = name;
+    model_free(m);
+    wire_free(&spec->base);
+}
+
 TEST(spec_tables, a_layer_makes_one)
 {
     Sluice__V1__JobSpec *spec =

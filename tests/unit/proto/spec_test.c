@@ -223,7 +223,7 @@ TEST(spec, weights_that_cannot_be_are_refused)
     refused(WEIGHED(SPARSE, "'class_weight':[1,2]", NPZ),
             "train.class_weight: wants a number for each of 3 classes, got 2");
     refused(WEIGHED(SPARSE, "'class_weight':[1,2,-1]", NPZ),
-            "train.class_weight[2]: wants a number in [0, 1e+30], got -1");
+            "train.class_weight[2]: wants a number in [0, 1e+15], got -1");
     refused(WEIGHED(SPARSE, "'class_weight':[0,0,0]", NPZ),
             "train.class_weight: all are 0, so nothing would be trained");
     refused(WEIGHED("mean_squared_error", "'class_weight':[1,2,3]", NPZ),
@@ -232,6 +232,9 @@ TEST(spec, weights_that_cannot_be_are_refused)
             "samples, data.train.sample_weight");
     refused(WEIGHED("mean_squared_error", "", CSV ",'sample_weight':'y'"),
             "data.train.sample_weight: 'y' is the label_column too");
+    refused(WEIGHED(SPARSE, "",
+                    "'format':'npy','x':'a','y':'b','sample_weight':'c*'"),
+            "data.train.sample_weight: is a pattern, and x is one file");
     refused(WEIGHED(SPARSE, "", NPZ ",'sample_weight':''"),
             "data.train.sample_weight: wants a file (idx, npy), an array of "
             "the file (npz) or a column (csv), in printable characters");

@@ -663,7 +663,7 @@ static const uint8_t golden_row_weights[] = {
 TEST(data, a_weight_is_behind_its_label)
 {
     static const uint8_t labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 2};
-    static const double classes[] = {10, 20, 30};
+    static const double classes[] = {10, 20, 30}, heavy[] = {1, 2, 1e39};
     struct data_source s = {.format = "idx", .roots = t_roots(), .scale = 1};
     struct data_want w = want(3, 3, DATA_INDEX);
     struct sl_error err = SL_ERROR_INIT;
@@ -682,6 +682,8 @@ TEST(data, a_weight_is_behind_its_label)
     T_TRUE(!data_weighted(d));
     T_FAILS(SL_EINVAL, data_weigh_classes(d, classes, 2, &err));
     T_HAS(err.text, "2 weights of classes, and the model has 3 outputs");
+    T_FAILS(SL_EINVAL, data_weigh_classes(d, heavy, 3, &err));
+    T_HAS(err.text, "class 2: a weight is 1e+39; one is from 0 to 1e+15");
     T_OK(data_weigh_classes(d, classes, 3, t_err()));
     T_EQ(data_label_bytes(d), sizeof(y));
     T_OK(data_read(d, 1, x, &y, t_err()));
@@ -746,6 +748,43 @@ TEST(data, each_row_of_outputs_may_have_a_weight)
     T_HAS(err.text, "format images has no weights");
 }
 
+// Files of weights go with those of samples, in their order.
+TEST(data, files_of_weights_are_joined)
+{
+    static const uint8_t labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 2};
+    // f32 [2] = 7, 9
+    static const uint8_t more[] = {0,    0,    13, 1, 0,    0,    0, 2,
+                                   0x40, 0xe0, 0,  0, 0x41, 0x10, 0, 0};
+    struct data_source s = {.format = "idx", .roots = t_roots(), .scale = 1};
+    struct data_want w = want(3, 3, DATA_INDEX);
+    struct sl_error err = SL_ERROR_INIT;
+    struct {
+        int32_t label;
+        float weight;
+    } y;
+    struct data *d;
+    float x[3];
+
+    for (int i = 0; i < 2; i++) {
+        put(i == 0 ? "x0" : "x1", golden_idx, sizeof(golden_idx));
+        put(i == 0 ? "y0" : "y1", labels, sizeof(labels));
+    }
+    put("w0", golden_weights, sizeof(golden_weights));
+    put("w1", more, sizeof(more));
+    s.x = t_path("x{0..1}");
+    s.y = t_path("y{0..1}");
+    s.weights = t_path("w{0..1}");
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_OK(data_read(d, 1, x, &y, t_err()));
+    T_NEAR((double)y.weight, 3, 0);
+    T_OK(data_read(d, 2, x, &y, t_err()));
+    T_NEAR((double)y.weight, 7, 0);
+    data_free(d);
+    s.weights = t_path("w1");
+    T_FAILS(SL_EINVAL, data_open(&d, &s, &w, &err));
+    T_HAS(err.text, "each file of samples needs one of weights");
+}
+
 // A column of weights is no feature; in several files, and in a part of them.
 TEST(csv, a_column_of_weights)
 {
@@ -770,8 +809,8 @@ TEST(csv, a_column_of_weights)
     T_OK(data_read(d, 2, &x, y, t_err()));
     T_NEAR((double)(x * 100 + y[0] * 10 + y[1]), 317, 0);
     T_FAILS(SL_EINVAL, data_read(d, 3, &x, y, &err));
-    T_HAS(err.text, "p1.csv: line 3, column 0: a weight is -1; one is finite, "
-                    "and 0 or more");
+    T_HAS(err.text, "p1.csv: line 3, column 0: a weight is -1; one is from 0 "
+                    "to 1e+15");
     T_OK(data_split(&split, d, &part, NULL, NULL, t_err()));
     T_OK(data_weigh_classes(split, classes, 2, t_err()));
     for (uint64_t i = 0; i < data_samples(split); i++) {

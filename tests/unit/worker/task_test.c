@@ -849,6 +849,60 @@ TEST(task, changes_of_images_that_cannot_be_are_refused)
     world_close(&w);
 }
 
+// Opens a job whose data are not as a check leaves them: it is refused.
+static void data_is_refused(struct world *w, const char *text)
+{
+    struct job_env env = {.clock = sl_clock_real()};
+    struct sl_error err = SL_ERROR_INIT;
+    struct worker_job *job = NULL;
+
+    T_FAILS(SL_EINVAL, worker_job_new(&job, w->record, &env, &err));
+    T_HAS(err.text, text);
+}
+
+TEST(task, data_that_cannot_be_read_is_refused)
+{
+    static const double shares[] = {0, 1, 2, -1, (double)NAN};
+    Sluice__V1__IdColumnSpec id = SLUICE__V1__ID_COLUMN_SPEC__INIT;
+    Sluice__V1__IdColumnSpec *ids[] = {&id};
+    Sluice__V1__SourceSpec bare = SLUICE__V1__SOURCE_SPEC__INIT, *was;
+    Sluice__V1__DataSpec *data, *all;
+    Sluice__V1__JobSpec *spec;
+    struct world w;
+    char *format;
+
+    world_open(&w, "");
+    spec = w.record->open->spec;
+    data = all = spec->data;
+    spec->data = NULL;
+    data_is_refused(&w, "data.train is missing");
+    spec->data = all;
+    was = data->train;
+    data->train = NULL;
+    data_is_refused(&w, "data.train is missing");
+    data->train = was;
+    format = was->format;
+    was->format = NULL;
+    data_is_refused(&w, "data.train.format is missing");
+    was->format = format;
+    was->ids = ids;
+    was->n_ids = 1;
+    data_is_refused(&w, "data.train.ids[0].name is missing");
+    was->ids = NULL;
+    was->n_ids = 0;
+    data->has_validation = true;
+    for (size_t i = 0; i < SL_COUNT(shares); i++) {
+        data->validation = shares[i];
+        data_is_refused(&w, "data.validation: ");
+    }
+    data->has_validation = false;
+    was = data->test;
+    data->test = &bare;
+    data_is_refused(&w, "data.test.format is missing");
+    data->test = was;
+    world_close(&w);
+}
+
 TEST(task, a_job_without_an_optimizer_is_refused)
 {
     struct job_env env = {.clock = sl_clock_real()};
