@@ -85,11 +85,11 @@ bool spec_skips_nonfinite(const Sluice__V1__TrainSpec *train);
 // there is none. `s` has passed spec_check_ids: each column has a name.
 size_t spec_ids_column(const Sluice__V1__SourceSpec *s, const char *name);
 
-// Checks what a worker reads of the data of a spec that need not be checked: that
-// there is data.train, formats and names of ids, a share in (0, 1), ids that the
-// layers of its model `m`, which is not external, read, and changes of its
-// images. The rest is looked at where the data are opened. SL_EINVAL names the
-// field.
+// Checks what a worker reads of the data of a spec that need not be checked:
+// that there is data.train, formats and names of ids, a share in (0, 1), ids
+// that the layers of its model `m`, which is not external, read, and changes of
+// its images. The rest is looked at where the data are opened. SL_EINVAL names
+// the field.
 enum sl_err spec_data_fits(const Sluice__V1__JobSpec *spec,
                            const struct model *m, struct sl_error *err);
 
