@@ -184,8 +184,8 @@ enum sl_err keras_refuse(struct keras_graph *g, const char *name,
 const char *keras_str(const json_t *object, const char *key);
 
 // Returns the items of `value` if that is a tuple, {"class_name": "__tuple__",
-// "items": [...]}: a list. Else returns `value` itself, which may be NULL, also a
-// tuple in a wrong file that has no list of items. Tuples in the list stay as
+// "items": [...]}: a list. Else returns `value` itself, which may be NULL, also
+// a tuple in a wrong file that has no list of items. Tuples in the list stay as
 // they are.
 const json_t *keras_plain(const json_t *value);
 
