@@ -220,7 +220,7 @@ enum sl_err specfile_paths(json_t *root, const char *folder,
         if (rc == SL_OK)
             rc = specfile_resolve_path(source, "y", folder, err);
         // Beside a file of labels it is a file; else a column or an array.
-        if (rc == SL_OK && json_object_get(source, "y") != NULL)
+        if (rc == SL_OK && json_is_string(json_object_get(source, "y")))
             rc = specfile_resolve_path(source, "sample_weight", folder, err);
     }
     return rc;

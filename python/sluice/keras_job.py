@@ -32,7 +32,7 @@ Json = client.Json
 def _whole_paths(data: Mapping[str, Any]) -> Json:
     """The sets, with files as seen from this process's folder; a place, as s3://, stays."""
     def whole(part: Mapping[str, Any], key: str, value: Any) -> Any:
-        files = ("x", "y", "sample_weight") if "y" in part else ("x",)
+        files = ("x", "y", "sample_weight") if part.get("y") else ("x",)
         is_file = (key in files and isinstance(value, (str, os.PathLike))
                    and "://" not in str(value))
         return os.path.abspath(value) if is_file else value

@@ -128,8 +128,6 @@ class Graph:
         """The constants of the model at `path`: in it, or beside it in a file that is
         made anew, as a model of protobuf is whole in memory and has at most 2 GiB."""
         if sum(value.nbytes for value in self.constants.values()) <= ONE_FILE:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path + ".data")  # of a larger model
             return [self.inside(*constant) for constant in self.constants.items()]
         with open(path + ".data", "wb") as file:
             return [self.inside(name, value) if value.nbytes <= SMALL
@@ -662,6 +660,9 @@ def to_onnx(spec: Json, tensors: client.Tensors, path: str) -> None:
         opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="sluice")
     g.onnx.save_model(model, path)
     g.onnx.checker.check_model(path)
+    if all(t.data_location != g.onnx.TensorProto.EXTERNAL for t in model.graph.initializer):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path + ".data")  # of a larger model that was here
 
 
 def main(words: Optional[Sequence[str]] = None) -> None:
