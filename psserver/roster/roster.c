@@ -30,6 +30,7 @@ enum sl_err roster_new(struct roster **out, const struct roster_setup *setup)
         return SL_ENOMEM;
     r->setup = *setup;
     r->took = (struct histogram)HISTOGRAM_DURATIONS;
+    r->pushes_before = histogram_count(&shard_waits);
     r->setup.folder = sl_strdup(setup->folder);
     if (r->setup.folder == NULL) {
         sl_free(r);

@@ -39,6 +39,7 @@ struct roster {
     uint64_t term;             // newest term seen
     bool draining;             // as the last heartbeat said
     bool empties;              // as the next one is to say
+    uint64_t pushes_before;    // count of shard_waits when the roster was made
     size_t working;            // jobs on the pool
     bool ending;               // roster_free waits for these jobs
     size_t saving;             // snapshots that roster_save waits for

@@ -324,12 +324,12 @@ static size_t fill_reports(struct roster *r, struct pairmap_at *at,
     return n;
 }
 
-// Says in a heartbeat how much this process does.
-static void beat_usage(Sluice__V1__Heartbeat *m)
+// Says in a heartbeat how much this process does, since the roster was made.
+static void beat_usage(const struct roster *r, Sluice__V1__Heartbeat *m)
 {
     wire_usage(m);
     m->known_pushes_case = SLUICE__V1__HEARTBEAT__KNOWN_PUSHES_PUSHES;
-    m->pushes = histogram_count(&shard_waits);
+    m->pushes = histogram_count(&shard_waits) - r->pushes_before;
 }
 
 // Sends a heartbeat, which is no answer to a tick, with the one report.
@@ -342,7 +342,7 @@ static void hosted_send_report(struct hosted *h, struct report *report)
     m.n_shards = 1;
     m.draining = h->roster->draining;
     m.empties = h->roster->empties;
-    beat_usage(&m);
+    beat_usage(h->roster, &m);
     roster_send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
 }
 
@@ -402,7 +402,7 @@ void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
     m.seq = seq;
     m.draining = draining;
     m.empties = r->empties;
-    beat_usage(&m);
+    beat_usage(r, &m);
     // Without memory for reports the heartbeat still says that we are here.
     do {
         if (reports != NULL && list != NULL) {

@@ -89,7 +89,6 @@ TEST(attend, a_worker_is_served_as_the_protocol_says)
 
 TEST(attend, heartbeats_report_what_is_counted)
 {
-    uint64_t before = histogram_count(&shard_waits);
     const Sluice__V1__ShardReport *r;
     const Sluice__V1__Heartbeat *m;
     uint64_t seq = 0;
@@ -114,7 +113,7 @@ TEST(attend, heartbeats_report_what_is_counted)
     T_EQ(r->counts->n_epochs, 0);
     T_GT(m->resident_bytes, 1u << 20);
     T_TRUE(m->known_pushes_case != 0);
-    T_EQ(m->pushes, before + 2);
+    T_EQ(m->pushes, 2); // not those of psservers before it in this process
     stage_close(&stage);
 }
 
