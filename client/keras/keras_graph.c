@@ -346,7 +346,7 @@ struct functional {
     // Of each layer; owned, as what follows.
     struct functional_layer {
         uint32_t first, calls; // its calls
-        uint32_t highest;      // number of a call that a tensor says
+        uint32_t begin;        // lowest number that the file says of a call
         uint32_t placed;       // calls that have their nodes
         uint32_t nodes;        // nodes before those of the first one
     } * of;
@@ -512,11 +512,11 @@ static enum sl_err find_output(struct keras_graph *g,
 
 static void note_call(struct functional *f, uint32_t layer, uint32_t at)
 {
-    if (f->of[layer].highest < at)
-        f->of[layer].highest = at;
+    if (f->of[layer].begin > at)
+        f->of[layer].begin = at;
 }
 
-// Notes what the file calls the calls of each layer.
+// Notes what the file calls the first call of each layer.
 static void note_calls(struct functional *f)
 {
     for (uint32_t i = 0; i < f->count; i++) {
@@ -529,18 +529,18 @@ static void note_calls(struct functional *f)
     }
 }
 
-// Sets *to to the number of the call that the file calls `at` of a layer. Keras
-// gives many a model within a model a call of its own, which is not written:
-// its calls begin with 1. Returns false if there is no such call.
+// Sets *to to the number of the call that the file calls `at` of a layer. Many
+// a model within a model has a call that is not written: its calls begin with
+// 1, in Keras 2 everywhere, in Keras 3 where output_layers says one. Returns
+// false if there is no such call.
 static bool find_call(uint32_t *to, const struct functional *f, uint32_t layer,
                       uint32_t at)
 {
     const struct functional_layer *of = &f->of[layer];
-    uint32_t begin = of->highest < of->calls ? 0 : of->highest + 1 - of->calls;
 
-    if (at < begin)
+    if (at < of->begin || at - of->begin >= of->calls)
         return false;
-    *to = of->first + at - begin;
+    *to = of->first + at - of->begin;
     return true;
 }
 
@@ -578,6 +578,9 @@ static enum sl_err join_calls(struct keras_graph *g, struct functional *f,
         rc = join_call(g, f, i);
     if (rc != SL_OK)
         return rc;
+    // Tensors of Keras 3 begin with 0, so here all numbers are one higher.
+    if (!g->keras2 && at - f->of[layer].begin == f->of[layer].calls)
+        at--;
     if (!find_call(&f->output, f, layer, at))
         return sl_fail(g->err, SL_EINVAL,
                        "output_layers does not say which call it is");
@@ -633,6 +636,7 @@ static enum sl_err make_calls(struct keras_graph *g, struct functional *f)
                            MODEL_LAYERS_MAX);
         f->of[i].first = f->count;
         f->of[i].calls = (uint32_t)calls;
+        f->of[i].begin = UINT32_MAX;
         f->count += (uint32_t)calls;
     }
     count = f->count + (size_t)1;

@@ -52,7 +52,8 @@
     X(words)                                                                   \
     X(masked)                                                                  \
     X(sparse_steps)                                                            \
-    X(siamese)
+    X(siamese)                                                                 \
+    X(twice)
 
 // A file of the corpus; the path lives until the next call.
 static inline const char *corpus_read(struct buf *out, const char *name)

@@ -305,11 +305,12 @@ TEST(keras, models_that_keras_wrote_are_refused_by_name)
 #define DENSE(name, reads)                                                     \
     "{'class_name': 'Dense', 'name': '" name "', 'config': {'units': 2}, "     \
     "'inbound_nodes': [[['" reads "', 0, 0]]]}"
-#define FUNCTIONAL(layers, output)                                             \
+#define FUNCTIONAL(layers, output) FUNCTIONAL_TO(layers, "['" output "', 0, 0]")
+#define FUNCTIONAL_TO(layers, output)                                          \
     "{'class_name': 'Functional', 'keras_version': '2.9', 'config': "          \
     "{'name': 'm', 'layers': [{'class_name': 'InputLayer', 'name': 'x', "      \
     "'config': {'batch_input_shape': [null, 3]}, 'inbound_nodes': "            \
-    "[]}, " layers "], 'output_layers': [['" output "', 0, 0]]}}"
+    "[]}, " layers "], 'output_layers': [" output "]}}"
 
 #define LSTM(more)                                                             \
     "{'module': 'keras.layers', 'class_name': 'LSTM', 'config': {'name': "     \
@@ -482,6 +483,7 @@ TEST(keras, a_layer_that_is_called_again_shares_its_variables)
     has_text(layer_at(&k, 1), "name", "t-2");
     has_text(layer_at(&k, 1), "shares", "t");
     T_PTR(json_object_get(layer_at(&k, 1), "units"), NULL);
+    T_PTR(json_object_get(layer_at(&k, 1), "inputs"), NULL);
     keras_release(&k);
     // What has no variables is a layer like others.
     T_OK(import_text(&k,
@@ -502,6 +504,11 @@ TEST(keras, a_layer_that_is_called_again_shares_its_variables)
         SL_EINVAL,
         FUNCTIONAL(TWICE("Dense", "'units': 3", OF("x", "0"), OF("t", "2")),
                    "t"),
+        "layer 't' reads a call of a layer that is none");
+    refused_text(
+        SL_EINVAL,
+        FUNCTIONAL_TO(TWICE("Dense", "'units': 3", OF("x", "0"), OF("t", "0")),
+                      OF("t", "2")),
         "output_layers does not say which call");
     refused_text(
         SL_EINVAL,

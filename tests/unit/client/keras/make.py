@@ -415,13 +415,21 @@ def siamese(k):
     return k.Model(x, L.Subtract(name="apart")(ends))
 
 
+def twice(k):
+    """A model that is called again, which is the output."""
+    e, x = k.Input((4,)), k.Input((4,))
+    block = k.Model(e, k.layers.Dense(4, "tanh", name="dense")(e), name="block")
+    return k.Model(x, block(block(x)))
+
+
 # With the highest whole number + 1 that an embedding looks up.
 MODELS = {mlp: 0, mlp_built: 0, initializers: 0, lenet: 0, pools: 0, norms: 0, resnet: 0,
           activations: 0, nested: 0, nested_sequential: 0, branches: 0, first_layer: 0,
           sums: 0, deep: 0, names: 0, mixed: 0, padding: 0, channels: 0, shapes: 0, joins: 0,
           extremes: 0, mobile: 0, dilated: 0, more_activations: 0, rare_activations: 0,
           transformer: 0, embedding: 11, regularized: 0, line: 0, drawn: 0, composed: 0, numbers: 0, frozen: 0,
-          recurrent: 0, words: 11, masked: 4, sparse_steps: 0, siamese: 0}
+          recurrent: 0, words: 11, masked: 4, sparse_steps: 0, siamese: 0,
+          twice: 0}
 
 
 # ---- what cannot be imported
