@@ -39,11 +39,11 @@ static enum sl_err given_name(struct model_build *b, uint32_t node)
 {
     const char *name = b->spec->layers[node - 1]->name;
 
-    if (!model_name_ok(name, "_-.", 150))
+    if (!model_name_ok(name, "_-.", MODEL_NAME_BYTES))
         return sl_fail(b->err, SL_EINVAL,
-                       "model.layers[%u].name: wants 1 to 150 letters, digits "
+                       "model.layers[%u].name: wants 1 to %d letters, digits "
                        "or any of _-.",
-                       node - 1);
+                       node - 1, MODEL_NAME_BYTES);
     if (strcmp(name, "input") == 0)
         return sl_fail(b->err, SL_EINVAL,
                        "model.layers[%u].name: 'input' means the sample; "

@@ -28,6 +28,7 @@
 
 #define MODEL_RANK_MAX 8 // axes of a variable; samples have at most 4
 #define MODEL_LAYERS_MAX 10000
+#define MODEL_NAME_BYTES 150      // of a layer's name
 #define MODEL_INPUTS_MAX 32       // inputs of a layer
 #define MODEL_PICKS_MAX 8         // of maximum, minimum: one op picks among all
 #define MODEL_GIVEN_MAX 65536     // means of a normalization

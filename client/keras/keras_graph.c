@@ -37,26 +37,50 @@ static const json_t *layers_of(const json_t *model)
 
 // ---- nodes
 
-// A job's layers have letters, digits and three signs in their names, and
-// "input" is the sample. keras_weights.py does the same. Calls of a layer after
-// the first, `before` of them, have names of their own.
-static char *clean_name(const char *prefix, const char *name, uint32_t before)
-{
-    size_t n = strlen(prefix) + strlen(name) + 16;
-    char *out = sl_malloc(n), *p;
-    int end;
+#define GRAPH_NAME (MODEL_NAME_BYTES + 2) // a name, a dot and a 0
 
-    if (out == NULL)
-        return NULL;
-    end = snprintf(out, n, "%s%s%s", prefix, name,
-                   strcmp(name, "input") == 0 ? "_" : "");
+static enum sl_err refuse_name(struct keras_graph *g, const char *prefix,
+                               const char *name)
+{
+    return sl_fail(g->err, SL_ENOTSUP,
+                   "layer '%.100s%.100s' has a name of more than %d bytes",
+                   prefix, name, MODEL_NAME_BYTES);
+}
+
+// Writes the name in the job. A job's layers have letters, digits and three
+// signs in their names, and "input" is the sample. keras_weights.py does the
+// same. Calls of a layer after the first, `before` of them, have names of their
+// own.
+static enum sl_err clean_name(char out[GRAPH_NAME], struct keras_graph *g,
+                              const char *prefix, const char *name,
+                              uint32_t before)
+{
+    char again[16] = "", *p;
+
     if (before > 0)
-        snprintf(out + end, n - (size_t)end, "-%u", before + 1);
+        snprintf(again, sizeof(again), "-%u", before + 1);
+    if (snprintf(out, GRAPH_NAME, "%s%s%s%s", prefix, name,
+                 strcmp(name, "input") == 0 ? "_" : "",
+                 again) > MODEL_NAME_BYTES)
+        return refuse_name(g, prefix, name);
     for (p = out + strlen(prefix); *p != '\0'; p++)
         if (!(*p >= 'a' && *p <= 'z') && !(*p >= 'A' && *p <= 'Z') &&
             !(*p >= '0' && *p <= '9') && strchr("_-.", *p) == NULL)
             *p = '_';
-    return out;
+    return SL_OK;
+}
+
+// Writes the prefix of the names of what is inside `layer`: "inner.", and when
+// that has been called `before`, "inner-2.".
+static enum sl_err inner_prefix(char out[GRAPH_NAME], struct keras_graph *g,
+                                const char *prefix, const json_t *layer,
+                                uint32_t before)
+{
+    enum sl_err rc = clean_name(out, g, prefix, keras_name(layer), before);
+
+    if (rc == SL_OK)
+        memcpy(out + strlen(out), ".", 2);
+    return rc;
 }
 
 // Adds a node that is called `name` in Keras, and is called as *call says, the
@@ -65,8 +89,12 @@ static enum sl_err add_node(struct keras_graph *g, const char *name,
                             const char *prefix, const char *class_name,
                             const json_t *config, const struct keras_call *call)
 {
+    char text[GRAPH_NAME];
     struct keras_node *n;
+    enum sl_err rc = clean_name(text, g, prefix, name, call->before);
 
+    if (rc != SL_OK)
+        return rc;
     if (g->count == g->cap) {
         uint32_t cap = g->cap * 2 + 16;
         void *new = sl_realloc_array(g->nodes, cap, sizeof(*g->nodes));
@@ -77,7 +105,7 @@ static enum sl_err add_node(struct keras_graph *g, const char *name,
         g->cap = cap;
     }
     n = &g->nodes[g->count];
-    *n = (struct keras_node){.name = clean_name(prefix, name, call->before),
+    *n = (struct keras_node){.name = sl_strdup(text),
                              .class_name = class_name,
                              .config = config,
                              .causal = call->causal,
@@ -178,26 +206,19 @@ static enum sl_err add_bidirectional(struct keras_graph *g, const json_t *layer,
     const json_t *second = wrapped(layer, "backward_layer");
     const char *merge = merge_class(layer);
     struct keras_call both = {.inputs = 2, .before = call->before}, one = *call;
-    char *inner = clean_name(prefix, keras_name(layer), call->before);
-    char *dotted = NULL;
-    enum sl_err rc = SL_OK;
-
-    one.before = 0; // the name in front says it
+    char inner[GRAPH_NAME];
+    enum sl_err rc;
 
     if (merge == NULL)
-        rc = keras_refuse(g, keras_name(layer), "Bidirectional",
-                          "has a merge_mode that is none of concat, sum, ave "
-                          "and mul");
-    if (inner != NULL)
-        dotted = sl_malloc(strlen(inner) + 2);
-    if (rc == SL_OK && dotted == NULL)
-        rc = keras_graph_no_memory(g);
-    if (rc == SL_OK)
-        snprintf(dotted, strlen(inner) + 2, "%s.", inner);
+        return keras_refuse(g, keras_name(layer), "Bidirectional",
+                            "has a merge_mode that is none of concat, sum, ave "
+                            "and mul");
+    rc = inner_prefix(inner, g, prefix, layer, call->before);
+    one.before = 0; // the prefix says it
     for (unsigned k = 0; rc == SL_OK && k < 2; k++) {
         const json_t *half = k == 1 && json_is_object(second) ? second : first;
 
-        rc = add_node(g, halves[k], dotted, keras_class(half),
+        rc = add_node(g, halves[k], inner, keras_class(half),
                       keras_config(half), &one);
         both.input[k] = g->count;
         if (rc == SL_OK) {
@@ -207,8 +228,6 @@ static enum sl_err add_bidirectional(struct keras_graph *g, const json_t *layer,
     }
     if (rc == SL_OK)
         rc = add_node(g, keras_name(layer), prefix, merge, NULL, &both);
-    sl_free(inner);
-    sl_free(dotted);
     return rc;
 }
 
@@ -283,28 +302,19 @@ static enum sl_err add_model(struct keras_graph *g, const json_t *model,
                              const char *prefix, uint32_t from, uint32_t *to,
                              unsigned depth);
 
-// A model's layers take its place: "inner.dense"; and when it has been called
-// `before`, "inner-2.dense".
+// A model's layers take its place.
 static enum sl_err add_nested(struct keras_graph *g, const json_t *model,
                               const char *prefix, uint32_t before,
                               uint32_t from, uint32_t *to, unsigned depth)
 {
-    char *name, *inner;
+    char inner[GRAPH_NAME];
     enum sl_err rc;
 
     if (depth >= KERAS_NESTED_MAX)
         return sl_fail(g->err, SL_ENOTSUP, "models within models, %u deep",
                        depth);
-    name = clean_name(prefix, keras_name(model), before);
-    inner = name != NULL ? sl_malloc(strlen(name) + 2) : NULL;
-    rc = inner != NULL ? SL_OK : keras_graph_no_memory(g);
-    if (rc == SL_OK) {
-        snprintf(inner, strlen(name) + 2, "%s.", name);
-        rc = add_model(g, model, inner, from, to, depth + 1);
-    }
-    sl_free(name);
-    sl_free(inner);
-    return rc;
+    rc = inner_prefix(inner, g, prefix, model, before);
+    return rc == SL_OK ? add_model(g, model, inner, from, to, depth + 1) : rc;
 }
 
 // ---- Sequential
@@ -603,6 +613,8 @@ static enum sl_err number_layers(struct keras_graph *g, struct functional *f)
 
         if (!keras_mask_op(layer) || keras_name(layer) == NULL)
             rc = check_layer(g, layer);
+        if (rc == SL_OK && strlen(keras_name(layer)) > MODEL_NAME_BYTES)
+            rc = refuse_name(g, "", keras_name(layer));
         if (rc == SL_OK && strmap_get(&f->numbers, keras_name(layer)) != NULL)
             return sl_fail(g->err, SL_EINVAL, "two layers are called '%.100s'",
                            keras_name(layer));

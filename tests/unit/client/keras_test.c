@@ -691,6 +691,46 @@ TEST(keras, names_are_those_of_a_job)
     }
 }
 
+// Imports a layer in a model, with names of so many bytes.
+static enum sl_err import_long(struct keras *k, int outer, int inner,
+                               struct sl_error *err)
+{
+    char text[2000], name[MODEL_NAME_BYTES + 2];
+
+    memset(name, 'a', sizeof(name));
+    snprintf(text, sizeof(text),
+             SEQUENTIAL("{'class_name': 'Sequential', 'config': {'name': "
+                        "'%.*s', 'layers': [{'class_name': 'Dense', 'config': "
+                        "{'name': '%.*s', 'units': 1}}]}}"),
+             outer, name, inner, name);
+    return import_text(k, text, err);
+}
+
+TEST(keras, a_name_that_no_layer_may_have_is_refused)
+{
+    static const char words[] = "has a name of more than 150 bytes";
+    char text[2000], name[MODEL_NAME_BYTES + 2];
+    struct sl_error err = SL_ERROR_INIT;
+    struct keras k;
+
+    T_OK(import_long(&k, 100, 49, t_err()));
+    T_EQ(strlen(keras_str(layer_at(&k, 0), "name")), MODEL_NAME_BYTES);
+    model_free(corpus_model(&k));
+    keras_release(&k);
+    T_FAILS(SL_ENOTSUP, import_long(&k, 100, 50, &err));
+    T_HAS(err.text, words);
+    T_FAILS(SL_ENOTSUP, import_long(&k, MODEL_NAME_BYTES + 1, 1, &err));
+    T_HAS(err.text, words);
+    // The name of what has no name in a job.
+    memset(name, 'a', sizeof(name));
+    snprintf(text, sizeof(text),
+             FUNCTIONAL(DENSE("d", "x") ", {'class_name': 'InputLayer', "
+                                        "'name': '%.*s', 'config': {}}",
+                        "d"),
+             MODEL_NAME_BYTES + 1, name);
+    refused_text(SL_ENOTSUP, text, words);
+}
+
 // ---- compile_config, by hand
 
 #define DENSE_COMPILED(config)                                                 \
