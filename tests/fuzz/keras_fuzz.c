@@ -4,12 +4,20 @@
 #include "client/keras/keras.h"
 
 #include "client/cli/yaml.h"
+#include "client/keras/keras_inner.h"
 #include "proto/model.h"
 #include "proto/pbjson.h"
 #include "proto/wire.h"
 #include "tests/fuzz/fuzz.h"
 
 #define UNTOUCHED 0xa5
+
+// Memory for the calls of as many layers as a job may have, which a file says
+// in a few bytes each, or once for all calls of a model. A call becomes up to 3
+// nodes, in an array that doubles; names are in the last number.
+#define CALLS_BYTES                                                            \
+    (MODEL_LAYERS_MAX *                                                        \
+     (sizeof(struct keras_call) + 12 * sizeof(struct keras_node) + 1024))
 
 // What is written as YAML is read as the same, but for what YAML's reader does
 // not take at all: too long, too deep.
@@ -78,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(&k, UNTOUCHED, sizeof(k));
     // As specfile_read gives it: with a 0 behind it.
     FUZZ_TRUE(buf_append(&text, data, size) == SL_OK);
-    fuzz_budget(((size_t)1 << 16) + 64 * size);
+    fuzz_budget(CALLS_BYTES + 64 * size);
     rc = keras_read(&k, "model.json", buf_text(&text), size, &err);
     fuzz_budget(SIZE_MAX);
     if (rc == SL_OK) {

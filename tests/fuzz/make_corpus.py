@@ -553,6 +553,11 @@ def keras():
     deep = {"class_name": "Dense", "config": {"name": "d", "units": 1}}
     for _ in range(12):
         deep = {"class_name": "Sequential", "config": {"name": "m", "layers": [deep]}}
+    inner = {"class_name": "Functional", "name": "m", "config": {
+        "name": "m", "output_layers": [["d19", 0, 0]], "layers": [
+            {"class_name": "InputLayer", "name": "i", "inbound_nodes": [], "config": {}},
+            *(call(f"d{i}", f"d{i - 1}" if i else "i", units=3) for i in range(20))]}}
+    again = [[["m", i, 0] if i else ["x", 0, 0]] for i in range(20)]
     tensor = {"class_name": "__keras_tensor__", "config": {"keras_history": ["x", 0, 0]}}
     files = ROOT / "tests" / "unit" / "client" / "keras"
     for name in ("mlp_built-k3", "nested_sequential-k2", "padding-k2", "embedding-k3",
@@ -569,6 +574,8 @@ def keras():
           outputs=functional(call("a", "x"), outputs={"a": ["a", 0, 0]}),
           names=functional(call("a", "\u0085\u2028'\""), call("\u0085\u2028'\"", "x")),
           many=functional(call("a", *["x"] * 9, kind="Add")), deep=json.dumps(deep),
+          calls=functional({**call("a"), "inbound_nodes": [0] * 2000}),
+          again=functional({**inner, "inbound_nodes": again}, outputs=[["m", 20, 0]]),
           tuple=json.dumps({"class_name": "Sequential", "config": [
               {"class_name": "Dense", "config": {"name": "d", "units": 1, "batch_input_shape":
                {"class_name": "__tuple__", "items": [None, 3]}}}]}),
