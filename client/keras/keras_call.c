@@ -132,7 +132,7 @@ static enum sl_err with(struct keras_graph *g, const struct strmap *numbers,
     return SL_OK;
 }
 
-// A tensor or a list of them.
+// A tensor or a list of them, which is not empty.
 static enum sl_err with_all(struct keras_graph *g, const struct strmap *numbers,
                             const json_t *layer, struct keras_call *call,
                             const json_t *value)
@@ -141,7 +141,7 @@ static enum sl_err with_all(struct keras_graph *g, const struct strmap *numbers,
     enum sl_err rc = SL_OK;
 
     value = keras_plain(value);
-    if (!json_is_array(value) || call_number(value) != NULL ||
+    if (json_array_size(value) == 0 || call_number(value) != NULL ||
         keras_tensor(value, at) != NULL)
         return with(g, numbers, layer, call, value);
     for (size_t i = 0; rc == SL_OK && i < json_array_size(value); i++)

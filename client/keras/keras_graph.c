@@ -263,6 +263,17 @@ void keras_graph_release(struct keras_graph *g)
     *g = (struct keras_graph){.nodes = NULL};
 }
 
+// Counts more calls of layers, all of which are read one by one.
+static enum sl_err count_calls(struct keras_graph *g, size_t more)
+{
+    g->called += (uint32_t)more;
+    return g->called <= MODEL_LAYERS_MAX
+               ? SL_OK
+               : sl_fail(g->err, SL_ENOTSUP,
+                         "more than %u layers, or calls of them",
+                         MODEL_LAYERS_MAX);
+}
+
 // Checks that a layer has a class and a name, and is one of Keras' own.
 static enum sl_err check_layer(struct keras_graph *g, const json_t *layer)
 {
@@ -272,9 +283,6 @@ static enum sl_err check_layer(struct keras_graph *g, const json_t *layer)
         keras_name(layer)[0] == 0)
         return sl_fail(g->err, SL_EINVAL,
                        "a layer without a class_name or a name");
-    if (++g->called > MODEL_LAYERS_MAX)
-        return sl_fail(g->err, SL_ENOTSUP, "more than %u layers",
-                       MODEL_LAYERS_MAX);
     if (strcmp(class_name, "Lambda") == 0)
         return keras_refuse(g, keras_name(layer), class_name,
                             "holds code, which a job never does");
@@ -329,7 +337,9 @@ static enum sl_err add_sequential(struct keras_graph *g, const json_t *model,
     for (size_t i = 0; rc == SL_OK && i < json_array_size(layers); i++) {
         const json_t *layer = json_array_get(layers, i);
 
-        rc = check_layer(g, layer);
+        rc = count_calls(g, 1);
+        if (rc == SL_OK)
+            rc = check_layer(g, layer);
         if (rc != SL_OK || is_input(layer))
             continue;
         if (keras_is_model(layer)) {
@@ -611,7 +621,8 @@ static enum sl_err number_layers(struct keras_graph *g, struct functional *f)
     for (size_t i = 0; rc == SL_OK && i < json_array_size(f->layers); i++) {
         const json_t *layer = json_array_get(f->layers, i);
 
-        if (!keras_mask_op(layer) || keras_name(layer) == NULL)
+        rc = count_calls(g, 1);
+        if (rc == SL_OK && (!keras_mask_op(layer) || keras_name(layer) == NULL))
             rc = check_layer(g, layer);
         if (rc == SL_OK && strlen(keras_name(layer)) > MODEL_NAME_BYTES)
             rc = refuse_name(g, "", keras_name(layer));
@@ -631,6 +642,7 @@ static enum sl_err number_layers(struct keras_graph *g, struct functional *f)
 static enum sl_err make_calls(struct keras_graph *g, struct functional *f)
 {
     size_t layers = json_array_size(f->layers), count;
+    enum sl_err rc;
 
     for (size_t i = 0; i < layers; i++) {
         const json_t *layer = json_array_get(f->layers, i);
@@ -641,11 +653,9 @@ static enum sl_err make_calls(struct keras_graph *g, struct functional *f)
         if (calls == 0)
             return keras_refuse(g, keras_name(layer), keras_class(layer),
                                 "is never called");
-        if (calls > 1)
-            g->called += (uint32_t)calls - 1;
-        if (g->called > MODEL_LAYERS_MAX)
-            return sl_fail(g->err, SL_ENOTSUP, "more than %u calls of layers",
-                           MODEL_LAYERS_MAX);
+        rc = count_calls(g, calls - 1);
+        if (rc != SL_OK)
+            return rc;
         f->of[i].first = f->count;
         f->of[i].calls = (uint32_t)calls;
         f->of[i].begin = UINT32_MAX;
@@ -808,6 +818,20 @@ static const json_t *find_shape(const json_t *model)
     return shape;
 }
 
+// Returns true if an object in `value` has more keys than any that Keras
+// writes, as a layer's config is read for each call of the model around it.
+static bool too_many_keys(const json_t *value)
+{
+    json_t *inner = (json_t *)(uintptr_t)value, *each;
+    bool found = json_object_size(value) > KERAS_KEYS_MAX;
+    const char *key;
+    size_t i;
+
+    json_array_foreach(value, i, each) found = found || too_many_keys(each);
+    json_object_foreach(inner, key, each) found = found || too_many_keys(each);
+    return found;
+}
+
 enum sl_err keras_graph(struct keras_graph *g, const json_t *model)
 {
     enum sl_err rc;
@@ -822,6 +846,9 @@ enum sl_err keras_graph(struct keras_graph *g, const json_t *model)
                        keras_str(model, "class_name"));
     if (!keras_own(model))
         return sl_fail(g->err, SL_ENOTSUP, "the model is a custom object");
+    if (too_many_keys(model))
+        return sl_fail(g->err, SL_ENOTSUP, "an object of more than %u keys",
+                       KERAS_KEYS_MAX);
     g->keras2 = json_object_get(model, "keras_version") != NULL ||
                 json_object_get(model, "module") == NULL;
     g->shape = find_shape(model);

@@ -18,6 +18,7 @@
 
 #define KERAS_NESTED_MAX 8 // models in models
 #define KERAS_EDGES_MAX 100000
+#define KERAS_KEYS_MAX 1000 // of an object, such as a config
 
 // A layer with its edges; the sample is node 0, nodes[i] node i + 1.
 struct keras_node {
@@ -46,7 +47,7 @@ enum { KERAS_UNSAID, KERAS_UNMASKED, KERAS_MASKED };
 struct keras_graph {
     struct keras_node *nodes; // owned
     uint32_t count, cap;
-    uint32_t called; // layers and models seen
+    uint32_t called; // layers and models seen, for each of their calls
     uint32_t frozen; // models around the layer at hand that are not trainable
     size_t edges;
     bool masks;            // a layer masks steps

@@ -14,6 +14,8 @@
 // of number - MASK_OF makes.
 enum { NO_MASK, MASK_NEUTRAL, MASK_MIXED, MASK_OF };
 
+#define MASK_PASSES 8
+
 bool keras_mask_op(const json_t *layer)
 {
     static const char *const ops[] = {"NotEqual",   "Any",       "LogicalOr",
@@ -48,11 +50,13 @@ static uint32_t mask_join(uint32_t a, uint32_t b)
     return a == MASK_NEUTRAL ? b : MASK_MIXED;
 }
 
-// Joins the masks of all tensors in the list `args` and in lists in it.
+// Joins the masks of all tensors in the list `args` and in lists in it. More
+// than a layer can read are no mask.
 static uint32_t mask_of_args(const uint32_t *masks,
                              const struct strmap *numbers, const json_t *args)
 {
     uint32_t all = MASK_NEUTRAL;
+    size_t seen = 0;
 
     for (size_t i = 0; i < json_array_size(args); i++) {
         const json_t *value = keras_plain(json_array_get(args, i));
@@ -60,6 +64,9 @@ static uint32_t mask_of_args(const uint32_t *masks,
         const char *name = keras_tensor(value, at);
         size_t count = name == NULL ? json_array_size(value) : 1;
 
+        seen += count;
+        if (i > MODEL_INPUTS_MAX || seen > MODEL_INPUTS_MAX)
+            return NO_MASK;
         for (size_t k = 0; k < count; k++) {
             const char *one = name != NULL
                                   ? name
@@ -92,8 +99,9 @@ void keras_masks(uint32_t *masks, const json_t *layers,
 {
     bool again = true;
 
-    // The file lists ops in any order: repeat until no mask is new.
-    while (again) {
+    // Keras lists an op behind those that it reads. Others may have another
+    // order: repeat until no mask is new, but not as often as there are ops.
+    for (unsigned pass = 0; again && pass < MASK_PASSES; pass++) {
         again = false;
         for (uint32_t i = 0; i < json_array_size(layers); i++) {
             const json_t *layer = json_array_get(layers, i);

@@ -377,6 +377,12 @@ TEST(keras, a_graph_that_is_none_is_refused)
                  FUNCTIONAL(DENSE("a", "x") "," DENSE("a", "x"), "a"),
                  "two layers are called 'a'");
     refused_text(SL_ENOTSUP, FUNCTIONAL(DENSE("a", "x"), "x"), "no layers");
+    refused_text(SL_ENOTSUP,
+                 FUNCTIONAL("{'class_name': 'Dense', 'name': 'a', 'config': "
+                            "{}, 'inbound_nodes': [{'args': [['x', 0, 0], "
+                            "[]]}]}",
+                            "a"),
+                 "layer 'a' (Dense) is called with [], which is not a tensor");
     // In any order is fine.
     T_OK(import_text(&k, FUNCTIONAL(DENSE("b", "a") "," DENSE("a", "x"), "b"),
                      t_err()));
@@ -689,6 +695,138 @@ TEST(keras, names_are_those_of_a_job)
         T_STR(k.name, cases[i].becomes);
         keras_release(&k);
     }
+}
+
+// Appends `each` so many times, with the number of the time for '#'.
+static void append_each(struct buf *to, unsigned times, const char *each)
+{
+    for (unsigned i = 0; i < times; i++)
+        for (const char *p = each; *p != '\0'; p++)
+            T_OK(*p == '#' ? buf_appendf(to, "%u", i)
+                           : buf_append_char(to, *p));
+}
+
+// Makes `file` a model of the layers in `layers` and the output `a`.
+static const char *functional_of(struct buf *file, const struct buf *layers)
+{
+    buf_reset(file);
+    T_OK(buf_appendf(file, FUNCTIONAL("%s", "a"), buf_text(layers)));
+    return buf_text(file);
+}
+
+TEST(keras, an_op_that_makes_a_mask_counts_as_a_layer)
+{
+    struct buf layers = BUF_INIT, file = BUF_INIT;
+
+    append_each(&layers, 1, DENSE("a", "m") ", ");
+    append_each(&layers, 1,
+                "{'class_name': 'Functional', 'name': 'm', 'config': {'name': "
+                "'m', 'output_layers': [['d', 0, 0]], 'layers': ["
+                "{'class_name': 'InputLayer', 'name': 'i', 'config': {}}, ");
+    append_each(&layers, 600, NOT_ZERO("n#", "i") ", ");
+    append_each(&layers, 1, DENSE("d", "i") "]}, 'inbound_nodes': [");
+    append_each(&layers, 20, "[['x', 0, 0]], ");
+    append_each(&layers, 1, "[['x', 0, 0]]]}");
+    refused_text(SL_ENOTSUP, functional_of(&file, &layers),
+                 "more than 10000 layers, or calls of them");
+    buf_release(&layers);
+    buf_release(&file);
+}
+
+static enum sl_err import_joined(unsigned masks, struct sl_error *err)
+{
+    struct buf layers = BUF_INIT, file = BUF_INIT;
+    struct keras k = {.model = NULL};
+    enum sl_err rc;
+
+    append_each(&layers, 1,
+                EMBEDDING("e", "x") "," NOT_ZERO("n", "x") "," GRU("e", "j"));
+    append_each(&layers, 1,
+                ", {'module': 'keras.src.ops.numpy', 'class_name': "
+                "'Concatenate', 'name': 'j', 'config': {}, 'inbound_nodes': "
+                "[{'args': [[" TENSOR("n"));
+    append_each(&layers, masks - 1, ", " TENSOR("n"));
+    append_each(&layers, 1, "]], 'kwargs': {}}]}");
+    T_OK(buf_appendf(&file, MODEL3("x", "%s", "g"), buf_text(&layers)));
+    rc = import_text(&k, buf_text(&file), err);
+    keras_release(&k);
+    buf_release(&layers);
+    buf_release(&file);
+    return rc;
+}
+
+TEST(keras, a_mask_is_joined_of_as_many_as_a_layer_reads)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    T_OK(import_joined(MODEL_INPUTS_MAX, t_err()));
+    T_FAILS(SL_ENOTSUP, import_joined(MODEL_INPUTS_MAX + 1, &err));
+    T_HAS(err.text,
+          "layer 'g' (GRU) is called with a mask that is none of one");
+}
+
+// Imports a mask that so many ops hand on, each before the one that it reads.
+static enum sl_err import_backwards(unsigned ops, struct sl_error *err)
+{
+    struct buf layers = BUF_INIT, file = BUF_INIT;
+    struct keras k = {.model = NULL};
+    enum sl_err rc;
+
+    append_each(&layers, 1, EMBEDDING("e", "x") "," GRU("e", "o0") ", ");
+    for (unsigned i = 0; i < ops; i++)
+        T_OK(buf_appendf(&layers,
+                         "{'module': 'keras.src.ops.numpy', 'class_name': "
+                         "'Any', 'name': 'o%u', 'config': {}, 'inbound_nodes': "
+                         "[{'args': [" TENSOR("o%u") "], 'kwargs': {}}]}, ",
+                         i, i + 1));
+    T_OK(buf_appendf(&layers, NOT_ZERO("o%u", "x"), ops));
+    T_OK(buf_appendf(&file, MODEL3("x", "%s", "g"), buf_text(&layers)));
+    rc = import_text(&k, buf_text(&file), err);
+    keras_release(&k);
+    buf_release(&layers);
+    buf_release(&file);
+    return rc;
+}
+
+TEST(keras, a_mask_is_found_behind_some_ops)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    T_OK(import_backwards(1, t_err()));
+    T_OK(import_backwards(7, t_err()));
+    T_FAILS(SL_ENOTSUP, import_backwards(8, &err));
+    T_HAS(err.text,
+          "layer 'g' (GRU) is called with a mask that is none of one");
+}
+
+// Makes `layers` a layer with `keys` keys in its config, and in what it is
+// called with.
+static void wide_layer(struct buf *layers, unsigned keys, unsigned called)
+{
+    buf_reset(layers);
+    append_each(layers, 1,
+                "{'class_name': 'Dense', 'name': 'a', 'config': {'units': 2");
+    append_each(layers, keys - 1, ", 'k#': null");
+    append_each(layers, 1, "}, 'inbound_nodes': [[['x', 0, 0, {'k': null");
+    append_each(layers, called - 1, ", 'k#': null");
+    append_each(layers, 1, "}]]]}");
+}
+
+TEST(keras, an_object_has_as_many_keys_as_keras_writes)
+{
+    static const char words[] = "an object of more than 1000 keys";
+    struct buf layers = BUF_INIT, file = BUF_INIT;
+    struct keras k;
+
+    wide_layer(&layers, KERAS_KEYS_MAX, KERAS_KEYS_MAX);
+    T_OK(import_text(&k, functional_of(&file, &layers), t_err()));
+    keras_release(&k);
+    wide_layer(&layers, KERAS_KEYS_MAX + 1, 1);
+    refused_text(SL_ENOTSUP, functional_of(&file, &layers), words);
+    wide_layer(&layers, 1, KERAS_KEYS_MAX + 1);
+    refused_text(SL_ENOTSUP, functional_of(&file, &layers), words);
+    buf_release(&layers);
+    buf_release(&file);
 }
 
 // Imports a layer in a model, with names of so many bytes.
