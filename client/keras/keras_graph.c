@@ -648,8 +648,11 @@ static enum sl_err make_calls(struct keras_graph *g, struct functional *f)
         const json_t *layer = json_array_get(f->layers, i);
         size_t calls = json_array_size(json_object_get(layer, "inbound_nodes"));
 
-        if (f->masks[i] != 0 || is_input(layer))
+        if (is_input(layer))
             calls = 1;
+        if (f->masks[i] != 0 && calls > 1)
+            return keras_refuse(g, keras_name(layer), keras_class(layer),
+                                "makes a mask, and is called %zu times", calls);
         if (calls == 0)
             return keras_refuse(g, keras_name(layer), keras_class(layer),
                                 "is never called");

@@ -393,10 +393,11 @@ TEST(keras, a_graph_that_is_none_is_refused)
 }
 
 // As Keras 3 writes an op that makes a mask of steps, and a layer that has one.
-#define NOT_ZERO(name, reads)                                                  \
+#define NOT_ZERO(name, reads) NOT_ZERO_OF(name, ZERO_OF(reads))
+#define NOT_ZERO_OF(name, calls)                                               \
     "{'module': 'keras.src.ops.numpy', 'class_name': 'NotEqual', 'name': "     \
-    "'" name "', 'config': {}, 'inbound_nodes': [{'args': [" TENSOR(           \
-        reads) ", 0], 'kwargs': {}}]}"
+    "'" name "', 'config': {}, 'inbound_nodes': [" calls "]}"
+#define ZERO_OF(reads) "{'args': [" TENSOR(reads) ", 0], 'kwargs': {}}"
 #define TENSOR(name)                                                           \
     "{'class_name': '__keras_tensor__', 'config': {'keras_history': ['" name   \
     "', 0, 0]}}"
@@ -441,6 +442,20 @@ TEST(keras, a_mask_of_steps_is_one_that_a_layer_reads)
     refused_text(SL_EINVAL,
                  MODEL3("x", EMBEDDING("e", "x") "," GRU("e", "gone"), "g"),
                  "layer 'g' reads 'gone', which is no layer");
+    // Nor is a mask made twice by one op, or of nothing.
+    refused_text(
+        SL_ENOTSUP,
+        MODEL3("x",
+               EMBEDDING("e", "x") "," NOT_ZERO_OF(
+                   "n", ZERO_OF("x") ", " ZERO_OF("e")) "," GRU("e", "n"),
+               "g"),
+        "layer 'n' (NotEqual) makes a mask, and is called 2 times");
+    refused_text(
+        SL_ENOTSUP,
+        MODEL3("x",
+               EMBEDDING("e", "x") "," NOT_ZERO_OF("n", "") "," GRU("e", "n"),
+               "g"),
+        "layer 'n' (NotEqual) is never called");
     // Neither of a layer that comes later, nor of another mask.
     refused_text(SL_ENOTSUP,
                  MODEL3("x",
