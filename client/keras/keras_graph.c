@@ -49,16 +49,15 @@ static enum sl_err refuse_name(struct keras_graph *g, const char *prefix,
 
 // Writes the name in the job. A job's layers have letters, digits and three
 // signs in their names, and "input" is the sample. keras_weights.py does the
-// same. Calls of a layer after the first, `before` of them, have names of their
-// own.
+// same. Calls of a layer after the first have a number, `suffix`, behind it.
 static enum sl_err clean_name(char out[GRAPH_NAME], struct keras_graph *g,
                               const char *prefix, const char *name,
-                              uint32_t before)
+                              uint32_t suffix)
 {
     char again[16] = "", *p;
 
-    if (before > 0)
-        snprintf(again, sizeof(again), "-%u", before + 1);
+    if (suffix > 0)
+        snprintf(again, sizeof(again), "-%u", suffix);
     if (snprintf(out, GRAPH_NAME, "%s%s%s%s", prefix, name,
                  strcmp(name, "input") == 0 ? "_" : "",
                  again) > MODEL_NAME_BYTES)
@@ -70,13 +69,13 @@ static enum sl_err clean_name(char out[GRAPH_NAME], struct keras_graph *g,
     return SL_OK;
 }
 
-// Writes the prefix of the names of what is inside `layer`: "inner.", and when
-// that has been called `before`, "inner-2.".
+// Writes the prefix of the names of what is inside `layer`: "inner.", or
+// "inner-2." of a call with the number 2.
 static enum sl_err inner_prefix(char out[GRAPH_NAME], struct keras_graph *g,
                                 const char *prefix, const json_t *layer,
-                                uint32_t before)
+                                uint32_t suffix)
 {
-    enum sl_err rc = clean_name(out, g, prefix, keras_name(layer), before);
+    enum sl_err rc = clean_name(out, g, prefix, keras_name(layer), suffix);
 
     if (rc == SL_OK)
         memcpy(out + strlen(out), ".", 2);
@@ -91,7 +90,7 @@ static enum sl_err add_node(struct keras_graph *g, const char *name,
 {
     char text[GRAPH_NAME];
     struct keras_node *n;
-    enum sl_err rc = clean_name(text, g, prefix, name, call->before);
+    enum sl_err rc = clean_name(text, g, prefix, name, call->suffix);
 
     if (rc != SL_OK)
         return rc;
@@ -205,7 +204,7 @@ static enum sl_err add_bidirectional(struct keras_graph *g, const json_t *layer,
     const json_t *first = wrapped(layer, "layer");
     const json_t *second = wrapped(layer, "backward_layer");
     const char *merge = merge_class(layer);
-    struct keras_call both = {.inputs = 2, .before = call->before}, one = *call;
+    struct keras_call both = {.inputs = 2, .suffix = call->suffix}, one = *call;
     char inner[GRAPH_NAME];
     enum sl_err rc;
 
@@ -213,8 +212,8 @@ static enum sl_err add_bidirectional(struct keras_graph *g, const json_t *layer,
         return keras_refuse(g, keras_name(layer), "Bidirectional",
                             "has a merge_mode that is none of concat, sum, ave "
                             "and mul");
-    rc = inner_prefix(inner, g, prefix, layer, call->before);
-    one.before = 0; // the prefix says it
+    rc = inner_prefix(inner, g, prefix, layer, call->suffix);
+    one.suffix = 0; // the prefix says it
     for (unsigned k = 0; rc == SL_OK && k < 2; k++) {
         const json_t *half = k == 1 && json_is_object(second) ? second : first;
 
@@ -312,7 +311,7 @@ static enum sl_err add_model(struct keras_graph *g, const json_t *model,
 
 // A model's layers take its place.
 static enum sl_err add_nested(struct keras_graph *g, const json_t *model,
-                              const char *prefix, uint32_t before,
+                              const char *prefix, uint32_t suffix,
                               uint32_t from, uint32_t *to, unsigned depth)
 {
     char inner[GRAPH_NAME];
@@ -321,7 +320,7 @@ static enum sl_err add_nested(struct keras_graph *g, const json_t *model,
     if (depth >= KERAS_NESTED_MAX)
         return sl_fail(g->err, SL_ENOTSUP, "models within models, %u deep",
                        depth);
-    rc = inner_prefix(inner, g, prefix, model, before);
+    rc = inner_prefix(inner, g, prefix, model, suffix);
     return rc == SL_OK ? add_model(g, model, inner, from, to, depth + 1) : rc;
 }
 
@@ -367,7 +366,8 @@ struct functional {
     struct functional_layer {
         uint32_t first, calls; // its calls
         uint32_t begin;        // lowest number that the file says of a call
-        uint32_t placed;       // calls that have their nodes
+        uint32_t suffix;       // behind a name, the last one; 1: of the first
+                               // call, which has none; 0: no call has nodes
         uint32_t nodes;        // nodes before those of the first one
     } * of;
     uint32_t *masks;          // what each layer makes as a mask (keras_masks)
@@ -413,7 +413,7 @@ static enum sl_err keras_graph_add_call(struct keras_graph *g,
     enum sl_err rc;
 
     if (keras_is_model(layer)) {
-        rc = add_nested(g, layer, prefix, call->before, call->input[0],
+        rc = add_nested(g, layer, prefix, call->suffix, call->input[0],
                         &f->node[i], depth);
     } else {
         rc = add_layer(g, layer, prefix, call);
@@ -421,11 +421,29 @@ static enum sl_err keras_graph_add_call(struct keras_graph *g,
     }
     if (rc != SL_OK)
         return rc;
-    if (of->placed++ == 0)
+    if (call->suffix == 0)
         of->nodes = before;
     else
         share_nodes(g, of->nodes, before);
     return SL_OK;
+}
+
+// Returns the number behind the name of the next call of layer i, from 2 up,
+// with which no layer of the model is called; 0 for the first call.
+static uint32_t next_suffix(struct functional *f, uint32_t i)
+{
+    struct functional_layer *of = &f->of[i];
+    char text[MODEL_NAME_BYTES + 16];
+
+    if (of->suffix == 0) {
+        of->suffix = 1;
+        return 0;
+    }
+    do {
+        snprintf(text, sizeof(text), "%s-%u",
+                 keras_name(json_array_get(f->layers, i)), ++of->suffix);
+    } while (strmap_get(&f->numbers, text) != NULL);
+    return of->suffix;
 }
 
 // All that call i reads is placed.
@@ -441,7 +459,7 @@ static enum sl_err keras_graph_place_layer(struct keras_graph *g,
     f->node[i] = from;
     if (is_input(layer))
         return SL_OK;
-    call.before = f->of[f->layer[i]].placed;
+    call.suffix = next_suffix(f, f->layer[i]);
     for (uint32_t k = 0; k < call.inputs; k++)
         call.input[k] = f->node[call.input[k]];
     // A mask of steps that a job's layers hand on comes from before the layer.

@@ -83,7 +83,7 @@ struct keras_call {
     uint32_t mask_at;   // which call of that
     double mask_number; // of keras_masked
     uint32_t node_mask; // of the node
-    uint32_t before;    // calls of the layer that have a node
+    uint32_t suffix;    // number behind the name of its node; 0: none
 };
 
 // Sets *out to call `i` of `layer`, one of those that it lists (inbound_nodes),

@@ -506,6 +506,18 @@ TEST(keras, a_layer_that_is_called_again_shares_its_variables)
     T_PTR(json_object_get(layer_at(&k, 1), "units"), NULL);
     T_PTR(json_object_get(layer_at(&k, 1), "inputs"), NULL);
     keras_release(&k);
+    // Another layer may have the name.
+    T_OK(import_text(&k,
+                     FUNCTIONAL_TO(DENSE("t-2", "x") "," TWICE(
+                                       "Dense", "'units': 3", OF("t-2", "0"),
+                                       OF("t", "0") "], [" OF("t", "1")),
+                                   OF("t", "2")),
+                     t_err()));
+    has_text(layer_at(&k, 0), "name", "t-2");
+    has_text(layer_at(&k, 1), "name", "t");
+    has_text(layer_at(&k, 2), "name", "t-3");
+    has_text(layer_at(&k, 3), "name", "t-4");
+    keras_release(&k);
     // What has no variables is a layer like others.
     T_OK(import_text(&k,
                      FUNCTIONAL(TWICE("Dropout", "'rate': 0.5", OF("x", "0"),
