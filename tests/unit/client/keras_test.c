@@ -397,18 +397,22 @@ TEST(keras, a_graph_that_is_none_is_refused)
 #define NOT_ZERO_OF(name, calls)                                               \
     "{'module': 'keras.src.ops.numpy', 'class_name': 'NotEqual', 'name': "     \
     "'" name "', 'config': {}, 'inbound_nodes': [" calls "]}"
-#define ZERO_OF(reads) "{'args': [" TENSOR(reads) ", 0], 'kwargs': {}}"
+#define ZERO_OF(reads) CALL3(TENSOR(reads) ", 0", "")
 #define TENSOR(name)                                                           \
     "{'class_name': '__keras_tensor__', 'config': {'keras_history': ['" name   \
     "', 0, 0]}}"
+#define CALL3(args, kwargs) "{'args': [" args "], 'kwargs': {" kwargs "}}"
+#define LAYER3(class_name, name, config, calls)                                \
+    "{'module': 'keras.layers', 'class_name': '" class_name                    \
+    "', 'name': '" name "', 'config': {" config "}, 'inbound_nodes': [" calls  \
+    "]}"
 #define EMBEDDING(name, reads)                                                 \
-    "{'module': 'keras.layers', 'class_name': 'Embedding', 'name': '" name     \
-    "', 'config': {'input_dim': 4, 'output_dim': 2, 'mask_zero': true}, "      \
-    "'inbound_nodes': [{'args': [" TENSOR(reads) "], 'kwargs': {}}]}"
-#define GRU(reads, mask)                                                       \
-    "{'module': 'keras.layers', 'class_name': 'GRU', 'name': 'g', 'config': "  \
-    "{'units': 2, 'reset_after': true}, 'inbound_nodes': [{'args': [" TENSOR(  \
-        reads) "], 'kwargs': {'mask': " TENSOR(mask) "}}]}"
+    LAYER3("Embedding", name,                                                  \
+           "'input_dim': 4, 'output_dim': 2, 'mask_zero': true",               \
+           CALL3(TENSOR(reads), ""))
+#define GRU_OF(calls)                                                          \
+    LAYER3("GRU", "g", "'units': 2, 'reset_after': true", calls)
+#define GRU(reads, mask) GRU_OF(CALL3(TENSOR(reads), "'mask': " TENSOR(mask)))
 #define MODEL3(input, layers, output)                                          \
     "{'module': 'keras', 'class_name': 'Functional', 'name': 'm', 'config': "  \
     "{'name': 'm', 'layers': [{'module': 'keras.layers', 'class_name': "       \
@@ -722,6 +726,45 @@ TEST(keras, names_are_those_of_a_job)
         T_STR(k.name, cases[i].becomes);
         keras_release(&k);
     }
+}
+
+// Checks the masks of a GRU that is called on two Embeddings: on the first with
+// its mask, on the other with the arguments `second`.
+static enum sl_err check_masks(const char *second, struct sl_error *err)
+{
+    struct buf gru = BUF_INIT, file = BUF_INIT;
+    struct model *m;
+    struct keras k;
+    enum sl_err rc;
+
+    T_OK(buf_appendf(&gru, GRU_OF("%s, " CALL3(TENSOR("f"), "%s")),
+                     CALL3(TENSOR("e"), "'mask': " TENSOR("n")), second));
+    T_OK(buf_appendf(
+        &file, MODEL3("x", "%s, %s, %s, %s, %s, %s, %s", "s"),
+        EMBEDDING("e", "x"),
+        LAYER3("Reshape", "r", "'target_shape': [3]", CALL3(TENSOR("x"), "")),
+        EMBEDDING("f", "r"), NOT_ZERO("n", "x"), NOT_ZERO("o", "r"),
+        buf_text(&gru),
+        LAYER3("Subtract", "s", "", CALL3("[['g', 0, 0], ['g', 1, 0]]", ""))));
+    T_OK(import_text(&k, buf_text(&file), t_err()));
+    m = corpus_model(&k);
+    rc = keras_check_masks(&k, m, err);
+    model_free(m);
+    keras_release(&k);
+    buf_release(&gru);
+    buf_release(&file);
+    return rc;
+}
+
+TEST(keras, each_call_of_a_layer_has_a_mask_of_its_own)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    T_OK(check_masks("'mask': " TENSOR("o"), t_err()));
+    T_FAILS(SL_ENOTSUP, check_masks("'mask': " TENSOR("n"), &err));
+    T_HAS(err.text, "layer 'g-2' is called with another mask");
+    T_FAILS(SL_ENOTSUP, check_masks("", &err));
+    T_HAS(err.text, "layer 'g-2' is called with another mask");
 }
 
 // Appends `each` so many times, with the number of the time for '#'.
