@@ -138,8 +138,11 @@ assert [there[of]["x"] for of in ("train", "test")] == [
     "s3://bucket/*.npz", "https://data.example/test.npz"], there
 assert to_job(m, spec=spec, class_weight={1: 5})["train"]["class_weight"] == [
     1, 5] + [1] * (m.output_shape[-1] - 2)
-assert to_job(m, {"train": {"format": "npy", "x": "x.npy", "y": "y.npy", "sample_weight": "w.npy"}},
-              spec=spec)["data"]["train"]["sample_weight"] == os.path.abspath("w.npy")
+given = to_job(m, {"train": {"format": "npy", "x": "x.npy", "y": "y.npy",
+                             "sample_weight": "w.npy"},
+                   "test": {**part, "sample_weight": "w"}}, spec=spec)["data"]
+assert [given[of]["sample_weight"] for of in ("train", "test")] == [
+    os.path.abspath("w.npy"), "w"], given
 code = k.Sequential([k.Input((2,)), l.Lambda(lambda v: 2 * v, name="twice")])
 try:
     to_job(code)
