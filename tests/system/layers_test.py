@@ -162,17 +162,18 @@ def weighted(name, model, y, loss, **weights):
     said[name] = [model.evaluate(x, y, sample_weight=mine, verbose=0), metrics]
 
 heavy = draw.uniform(0, 3, 64).astype(np.float32)
-weighted("by_class", seq(L.Input((6,)), L.Dense(4, name="o")), draw.integers(0, 4, 64),
-         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+each = draw.uniform(0, 3, (64, 5)).astype(np.float32)
+classes = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+def one(shape, *args, **keys):
+    return keras.Sequential([L.Input(shape), L.Dense(*args, name="o", **keys)])
+weighted("by_class", one((6,), 4), draw.integers(0, 4, 64), classes,
          class_weight={0: 1, 1: 0.25, 2: 3, 3: 0})
-weighted("by_answer", seq(L.Input((6,)), L.Dense(1, activation="sigmoid", name="o")),
-         draw.integers(0, 2, 64), "binary_crossentropy", class_weight={0: 1, 1: 5})
-weighted("by_sample", seq(L.Input((6,)), L.Dense(3, name="o")),
-         draw.normal(size=(64, 3)).astype(np.float32), "mean_squared_error",
-         sample_weight=heavy)
-weighted("by_step", seq(L.Input((5, 6)), L.Dense(4, name="o")), draw.integers(0, 4, (64, 5)),
-         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-         sample_weight=draw.uniform(0, 3, (64, 5)).astype(np.float32))
+weighted("by_answer", one((6,), 1, activation="sigmoid"), draw.integers(0, 2, 64),
+         "binary_crossentropy", class_weight={0: 1, 1: 5})
+weighted("by_sample", one((6,), 3), draw.normal(size=(64, 3)).astype(np.float32),
+         "mean_squared_error", sample_weight=heavy)
+weighted("by_step", one((5, 6), 4), draw.integers(0, 4, (64, 5)), classes,
+         sample_weight=each)
 print(json.dumps(said))
 """
 
