@@ -127,6 +127,14 @@ static bool move_stops(const struct move *v)
     return !v->replica && (v->phase == MOVE_FEEDS || v->phase == MOVE_LAST);
 }
 
+// Has the job train for a while before its next move that only evens out, if
+// this is one: workers wait for the stop of a move, made or given up.
+static void move_rests(struct coord *c, const struct move *v, struct job *job)
+{
+    if (v->evens)
+        job->shards.evens_ms = coord_now(c) + MOVES_REST_MS;
+}
+
 // Notes that the shard stays on its psserver, or without a replica, until the
 // next try, and tells people.
 static void move_stays(struct coord *c, const struct move *v, struct job *job,
@@ -146,9 +154,7 @@ static void move_stays(struct coord *c, const struct move *v, struct job *job,
                  v->shard, job->shards.list[v->shard].psserver, why);
     shards_stay(job, v->shard, v->phase == MOVE_FEEDS, coord_now(c),
                 MOVES_AGAIN_MS);
-    // Workers may have waited for it as for one that is made.
-    if (v->evens)
-        job->shards.evens_ms = coord_now(c) + MOVES_REST_MS;
+    move_rests(c, v, job);
     // Its admission sets it going, and ends the log that it has begun.
     if ((move_stops(v) || v->fed) && source != NULL)
         send_hello_wanted(c, source, job, v->shard);
@@ -277,8 +283,7 @@ static void move_over(struct coord *c, struct move *v, struct job *job)
     happened_job(c, EVENT_SHARD_MOVED, job, target,
                  "shard %u of %s lies on %s now, no more on %s", shard,
                  job->name, target->name, source->name);
-    if (v->evens)
-        job->shards.evens_ms = coord_now(c) + MOVES_REST_MS;
+    move_rests(c, v, job);
     move_free(v);
     c->moves.look_ms = 0; // the next one
     shards_move(c, job, shard, target);
@@ -675,8 +680,7 @@ static void move_begin(struct coord *c, struct job *job, uint32_t shard,
     v->began_ms = coord_now(c);
     v->replica = job_has_replicas(job);
     v->evens = !v->replica && !moves_empties(from->member);
-    if (v->evens)
-        job->shards.evens_ms = coord_now(c) + MOVES_REST_MS;
+    move_rests(c, v, job);
     from->busy = to->busy = true;
     list_push_back(&c->moves.list, &v->node);
     move_enter(c, v, MOVE_WRITES);
