@@ -222,8 +222,10 @@ enum spec_staleness_rule { // numbers as in StalenessRule
 
 #define SPEC_DELAY_MAX (1 << 20)
 #define SPEC_SKIP_BAD_MAX 1000
-#define SPEC_IDS_MAX 256         // id columns of data
-#define SPEC_AUGMENT_MAX 16      // changes of images
+#define SPEC_IDS_MAX 256    // id columns of data
+#define SPEC_AUGMENT_MAX 16 // changes of images
+// Of a class; the product with that of a sample is an f32.
+#define SPEC_WEIGHT_MOST 1e15
 #define SPEC_CLASSES_BYTES 65536 // bytes of all names of classes, with 0s
 // Closures of a window; one that is not shorter follows the number of workers.
 #define SPEC_WINDOW_DEFAULT 1024

@@ -31,17 +31,24 @@ static enum sl_err spec_check_hash(Sluice__V1__IdColumnSpec *c, bool text,
     return spec_word(at, c->hash, hashes, SL_COUNT(hashes), NULL, err);
 }
 
-// Says what else of the source has the name of an id column; NULL: nothing.
-static const char *spec_id_name_used(const Sluice__V1__SourceSpec *s,
-                                     size_t column)
+const char *spec_column_used(const Sluice__V1__SourceSpec *s, const char *name)
 {
-    const char *name = s->ids[column]->name;
-
     if (s->label_column != NULL && strcmp(name, s->label_column) == 0)
         return "the label_column";
     for (size_t i = 0; i < s->n_columns; i++)
         if (strcmp(name, s->columns[i]) == 0)
             return "one of columns";
+    return NULL;
+}
+
+// Says what else of the source has the name of an id column; NULL: nothing.
+static const char *spec_id_name_used(const Sluice__V1__SourceSpec *s,
+                                     size_t column)
+{
+    const char *name = s->ids[column]->name, *used = spec_column_used(s, name);
+
+    if (used != NULL)
+        return used;
     for (size_t i = 0; i < column; i++)
         if (strcmp(name, s->ids[i]->name) == 0)
             return "another of ids";

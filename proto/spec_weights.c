@@ -8,22 +8,13 @@
 
 #include "common/base/utf8.h"
 
-#define WEIGHT_MOST 1e15 // the product with that of a sample is an f32
-
 // Says what else of a csv has the name of the column of weights; NULL: nothing.
 static const char *weights_name_used(const Sluice__V1__SourceSpec *s)
 {
     const char *name = s->sample_weight;
 
-    if (s->label_column != NULL && strcmp(name, s->label_column) == 0)
-        return "the label_column";
-    for (size_t i = 0; i < s->n_columns; i++)
-        if (strcmp(name, s->columns[i]) == 0)
-            return "one of columns";
-    for (size_t i = 0; i < s->n_ids; i++)
-        if (strcmp(name, s->ids[i]->name) == 0)
-            return "one of ids";
-    return NULL;
+    return spec_ids_column(s, name) < s->n_ids ? "one of ids"
+                                               : spec_column_used(s, name);
 }
 
 // Checks the weights of a source's samples; `s` may be NULL.
@@ -77,8 +68,8 @@ static enum sl_err weights_check_classes(Sluice__V1__JobSpec *spec,
         enum sl_err rc;
 
         snprintf(at, sizeof(at), "train.class_weight[%zu]", i);
-        rc =
-            spec_real(at, t->class_weight[i], 0, WEIGHT_MOST, SPEC_CLOSED, err);
+        rc = spec_real(at, t->class_weight[i], 0, SPEC_WEIGHT_MOST, SPEC_CLOSED,
+                       err);
         if (rc != SL_OK)
             return rc;
         sum += t->class_weight[i];

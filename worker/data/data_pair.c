@@ -56,7 +56,7 @@ static enum sl_err read_label(struct array_pair *p, uint64_t number, void *y,
     return SL_OK;
 }
 
-// Reads the weights of a sample: one for all of its rows, or one for each.
+// Reads the weights of a sample: one weight for all rows, or one for each row.
 static enum sl_err pair_read_weights(struct array_pair *p, uint64_t number,
                                      struct sl_error *err)
 {
@@ -251,6 +251,18 @@ static enum sl_err pair_check_label_shape(const struct array_pair *p,
     return SL_OK;
 }
 
+// Checks that an array, labels or weights, has as many rows as there are
+// samples.
+static enum sl_err pair_check_count(const struct array_pair *p,
+                                    const struct array *a, struct sl_error *err)
+{
+    return a->rows == p->x.rows
+               ? SL_OK
+               : sl_fail(err, SL_EINVAL, "%s has %llu samples but %s has %llu",
+                         p->x.path, (unsigned long long)p->x.rows, a->path,
+                         (unsigned long long)a->rows);
+}
+
 static enum sl_err pair_check_weight_shape(const struct array_pair *p,
                                            struct sl_error *err)
 {
@@ -258,10 +270,8 @@ static enum sl_err pair_check_weight_shape(const struct array_pair *p,
 
     if (p->weights.path == NULL)
         return SL_OK;
-    if (p->weights.rows != p->x.rows)
-        return sl_fail(err, SL_EINVAL, "%s has %llu samples but %s has %llu",
-                       p->x.path, (unsigned long long)p->x.rows,
-                       p->weights.path, (unsigned long long)p->weights.rows);
+    if (pair_check_count(p, &p->weights, err) != SL_OK)
+        return SL_EINVAL;
     if (p->weights.row_elements == 1 || p->weights.row_elements == rows)
         return SL_OK;
     return sl_fail(
@@ -284,10 +294,8 @@ static enum sl_err pair_check_shapes(const struct array_pair *p,
             p->x.path,
             pair_shape_text(have, sizeof(have), p->x.nd - 1, p->x.dim + 1),
             pair_shape_text(need, sizeof(need), want->rank, want->dim));
-    if (p->x.rows != p->y.rows)
-        return sl_fail(err, SL_EINVAL, "%s has %llu samples but %s has %llu",
-                       p->x.path, (unsigned long long)p->x.rows, p->y.path,
-                       (unsigned long long)p->y.rows);
+    if (pair_check_count(p, &p->y, err) != SL_OK)
+        return SL_EINVAL;
     if (pair_check_weight_shape(p, err) != SL_OK)
         return SL_EINVAL;
     return pair_check_label_shape(p, err);

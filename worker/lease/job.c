@@ -127,6 +127,8 @@ void worker_job_free(struct worker_job *j)
 
 // ---- data
 
+_Static_assert((uint64_t)SPEC_WEIGHT_MOST <= (uint64_t)DATA_WEIGHT_MOST,
+               "a class weighs too much");
 _Static_assert(SPEC_AUGMENT_MAX <= AUGMENT_MAX, "a spec has too many changes");
 _Static_assert(SPEC_IDS_MAX <= IDS_COLUMNS_MAX, "a spec has too many ids");
 
