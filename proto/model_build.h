@@ -26,8 +26,8 @@ struct model_build {
     uint32_t at; // node being built; layer at - 1 of the spec
     const Sluice__V1__LayerSpec *layer;
     struct model_node *node;
-    uint32_t shares; // node of which it has the variables; 0: of its own
-    Sluice__V1__LayerSpec called; // what `layer` is then
+    uint32_t shares; // node whose variables `node` has; 0: `node` has its own
+    Sluice__V1__LayerSpec called; // `layer`, where the node shares
     bool line; // of one axis: `in` is, and `out` becomes, an image of height 1
     struct sl_error *err;
 };

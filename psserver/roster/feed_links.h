@@ -38,7 +38,7 @@ struct feed_link {
     struct feed_links *links;
     struct list_node node;
     struct rpc_channel *channel; // NULL: feed_links_release has freed it
-    unsigned number;             // of this link among those to its address
+    unsigned number; // number of the link, among the links to its address
     unsigned users;
     _Atomic size_t bytes; // of calls under way
     char address[];

@@ -29,8 +29,8 @@ struct replica_mark {
 };
 
 enum replica_state {
-    REPLICA_ACKED,  // the answer may go: the replica has it, or is one no more
-    REPLICA_WAITS,  // not yet
+    REPLICA_ACKED, // answer: the replica has the operation, or is none any more
+    REPLICA_WAITS, // not yet
     REPLICA_CLOSED, // never: the shard is closed
 };
 
