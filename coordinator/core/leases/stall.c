@@ -74,20 +74,24 @@ static void note_trouble(struct coord *c, struct work *w, const char *text)
               w->holder->name, server_at(c, text), text);
 }
 
-static void got_on(struct coord *c, struct work *w)
+// A rank gets on with what it computes also while it cannot sum with another:
+// only a step that was counted shows that it can.
+static void got_on(struct coord *c, struct work *w, bool counted)
 {
     w->moved_ms = w->job->reports.moved_ms = coord_now(c);
-    jobs_unwarn(w->job, JOB_WARN_REACH);
+    if (counted || w->kind != WORK_RING)
+        jobs_unwarn(w->job, JOB_WARN_REACH);
 }
 
 void stall_seen(struct coord *c, struct work *w,
                 const Sluice__V1__LeaseProgress *message)
 {
+    bool counted = message->metrics->steps > w->seen.steps;
+
     // The first number is where the attempt begins: it may count for a whole
     // process.
-    if ((w->reported && message->progress != w->progress) ||
-        message->metrics->steps > w->seen.steps)
-        got_on(c, w);
+    if (counted || (w->reported && message->progress != w->progress))
+        got_on(c, w, counted);
     w->reported = true;
     w->progress = message->progress;
     w->waits = message->waits;

@@ -34,8 +34,10 @@
 void stall_check(struct coord *c);
 
 // Takes a progress report of the holder of w, and notes whether w got on; sets
-// or removes the warning that no worker reaches a psserver (JOB_WARN_REACH). To
-// be called before its metrics are taken, as they are compared with w->seen.
+// or removes the warning that no worker reaches a psserver (JOB_WARN_REACH). A
+// place in a ring or group removes it only with a counted step: a rank computes
+// also while it cannot sum. To be called before its metrics are taken, as they
+// are compared with w->seen.
 void stall_seen(struct coord *c, struct work *w,
                 const Sluice__V1__LeaseProgress *message);
 
