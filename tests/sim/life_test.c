@@ -16,7 +16,7 @@
 #define SEEDS 100
 #define AUDITED_LIVES 40
 #else
-#define SEEDS 2000
+#define SEEDS 1000
 #define AUDITED_LIVES 200
 #endif
 #define SOAK_LOSSES 1000
