@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard in a real browser: Debian's chromium, headless. Skipped without."""
+import contextlib
 import json
 import sys
 import urllib.parse
@@ -9,6 +10,7 @@ import chrome
 import crowd
 from access_test import Guarded
 from cluster import Cluster, Failed, check, check_equal, main, mlp_job, wait_for
+from proxy import Proxy
 from scrape import OPS, address, get
 
 HOSTILE = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>'
@@ -84,6 +86,31 @@ LOOK = r"""(() => { const wide = document.documentElement.clientWidth, found = {
 SIZES = ((390, 844), (844, 390), (1400, 1000), (2560, 1300))
 
 
+class Leisurely(Cluster):
+    """Its psservers are at the end of a long link: a job takes few steps a second, and the
+    processors are the browser's. All that a viewer sees is there without haste."""
+
+    def __init__(self, *words, **options):
+        super().__init__(*words, coordinator_args=OPS, **options)
+        self.links = contextlib.ExitStack()
+
+    def __exit__(self, *why):
+        try:
+            return super().__exit__(*why)
+        finally:
+            self.links.close()
+
+    def start(self, name, *words, **options):
+        if name[0] == "p":
+            link = self.links.enter_context(Proxy(self.dir / f"{name}.far", self.dir / f"{name}.sock"))
+            link.delay(0.03)
+        return super().start(name, *words, **options)
+
+    def command(self, name):
+        return super().command(name) + {
+            "p": ["--advertise", f"unix:{self.dir}/{name}.far"], "w": ["--shm", "off"]}.get(name[0], [])
+
+
 def looks(page, name):
     """The page is as it should be at each size, light and dark."""
     for dark in (False, True):
@@ -105,9 +132,9 @@ def only_ours(page, where):
 
 
 def a_worker_is_killed_and_replaced_before_the_viewers_eyes():
-    with Cluster(psservers=2, workers=3, coordinator_args=OPS) as c, chrome.Chrome() as page:
+    with Leisurely(psservers=2, workers=3) as c, chrome.Chrome() as page:
         where = address(c, "coordinator")
-        spec = mlp_job(name="fashion", samples=12000, epochs=2000, steps_per_closure=50)
+        spec = mlp_job(name="fashion", samples=1280, epochs=10000, steps_per_closure=4)
         job = c.submit({**spec, "evaluate": {"every_epochs": 1}})
         page.open(f"http://{where}/#/job/{job}")
         page.until("a curve", "(document.querySelector('[data-chart=loss]') || {dataset: {}})"
@@ -136,9 +163,9 @@ def a_worker_is_killed_and_replaced_before_the_viewers_eyes():
         page.until("what its workers use", "[...document.querySelectorAll('#workers-of tbody tr')]"
                    ".some(row => /\\d %/.test(row.textContent))")
         page.until("validation beside training", "document.querySelectorAll('#evaluations tbody tr').length > 3")
-        other = c.submit({**mlp_job(name="fashion-quick", epochs=4), "evaluate": {"every_epochs": 1}})
+        other = c.submit({**mlp_job(name="fashion-quick", samples=320, epochs=4), "evaluate": {"every_epochs": 1}})
         c.wait_state(other)
-        diverges = mlp_job(name="fashion-diverges", epochs=4)
+        diverges = mlp_job(name="fashion-diverges", samples=320, epochs=1000)
         diverges["optimizer"]["learning_rate"] = 1e30
         c.wait_state(c.submit(diverges), "failed")
         page.js(f"location.hash = '#/compare/{job}/{other}'")
@@ -182,7 +209,7 @@ def a_worker_is_killed_and_replaced_before_the_viewers_eyes():
 
 
 def a_phone_is_turned_before_a_job_a_day_old():
-    with Cluster(psservers=1, workers=1, coordinator_args=OPS) as c, chrome.Chrome() as page:
+    with Leisurely(psservers=1, workers=1) as c, chrome.Chrome() as page:
         where = address(c, "coordinator")
         job = c.submit(mlp_job(name="a_name_that_has_no_place_where_it_could_be_broken_in_two", epochs=30000))
         c.wait_steps(job, 1)
@@ -364,11 +391,23 @@ def a_thousand_workers_are_usable():
         only_ours(page, where)
 
 
+def a_page_or_a_browser_that_dies_is_named():
+    for method, session, want in (("Page.crash", True, "the page has crashed"),
+                                  ("Browser.crash", False, "the browser has ")):
+        with chrome.Chrome() as page:
+            try:
+                page.ask(method, page.session if session else None)
+            except Failed as error:
+                check(want in str(error), f"no '{want}' in: {error}")
+            else:
+                raise Failed(f"{method} was answered")
+
+
 if __name__ == "__main__":
     if chrome.PROGRAM is None:
         print("skipped: there is no chromium (apt-get install chromium)")
         sys.exit(77)
-    main([a_phone_is_turned_before_a_job_a_day_old,
+    main([a_page_or_a_browser_that_dies_is_named, a_phone_is_turned_before_a_job_a_day_old,
           a_worker_is_killed_and_replaced_before_the_viewers_eyes,
           an_admin_drains_a_worker_and_stops_a_job_with_a_token,
           a_report_opens_without_a_network, text_in_a_report_ends_no_script,

@@ -44,7 +44,7 @@ class Chrome:
         page = next(t for t in targets if t["type"] == "page")
         self.session = self.ask("Target.attachToTarget", targetId=page["targetId"],
                                 flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
+        for domain in ("Page", "Runtime", "Log", "Network", "Inspector"):
             self.ask(f"{domain}.enable", self.session)
 
     def __enter__(self):
@@ -60,11 +60,14 @@ class Chrome:
     def message(self, until):
         while b"\0" not in self.rest:
             left = until - time.monotonic()
-            if left <= 0 or not select.select([self.read], [], [], left)[0]:
-                raise Failed("the browser does not answer")
-            some = os.read(self.read, 1 << 16)
-            check(some, "the browser has ended")
-            self.rest += some
+            check(left > 0, "the browser does not answer")
+            ended = self.process.poll()  # before the look: what it wrote before its end is read
+            if select.select([self.read], [], [], min(left, 1))[0]:
+                some = os.read(self.read, 1 << 16)
+                check(some, "the browser has closed its pipe")
+                self.rest += some
+            else:
+                check(ended is None, f"the browser has ended with {ended}")
         line, self.rest = self.rest.split(b"\0", 1)
         return json.loads(line)
 
@@ -84,6 +87,7 @@ class Chrome:
 
     def note(self, m):
         what, p = m.get("method"), m.get("params", {})
+        check(what not in ("Inspector.targetCrashed", "Target.targetCrashed"), "the page has crashed", p)
         if what == "Runtime.exceptionThrown":
             self.errors.append(str(p["exceptionDetails"])[:600])
         elif what == "Runtime.consoleAPICalled" and p["type"] in ("error", "warning", "assert"):
