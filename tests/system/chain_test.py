@@ -7,15 +7,25 @@ import json
 import pathlib
 
 import numpy as np
-from cluster import Cluster, check, check_counts, check_equal, main, wait_for
+from cluster import Cluster, changed, check, check_counts, check_equal, main, wait_for
 from conserve_rows import chain_of, files_of, records
 from external_test import Programs
-from rows_test import DIM, FIRST, SAMPLES, as_rows, ids_of, sluice, start_of, tables_job
+from rows_test import DIM, FIRST, PROGRAM, SAMPLES, as_rows, ids_of, sluice, start_of, tables_job
 
 STILL = 20000  # rows of each table that no step changes
-EPOCHS = 1000  # longer than the kills take, and with fewer cuts behind them than DELTAS
+# The kills are over while steps take their time, and the rest has fewer cuts than DELTAS,
+# however fast or slow this machine is.
+EPOCHS, STEP_S = 200, 0.15
 DELTAS = 63
 LARGEST = 1 << 17  # bytes of a delta here; a base has more than twice as many
+
+
+def unhurried(hurry):
+    """The program of rows_test, whose steps take STEP_S until the file `hurry` is there."""
+    return changed(PROGRAM, {"                closure.grads[:]": f"""
+                if not os.path.exists({str(hurry)!r}):
+                    threading.Event().wait({STEP_S})
+                closure.grads[:]""", "import sys,": "import os, sys, threading,"})
 
 
 def rows_to_begin_with(c, table, dim):
@@ -102,9 +112,10 @@ def processes_are_killed_and_the_chain_has_every_row():
     with Cluster(psservers=3, workers=0, psserver_args=args) as c:
         still, users = rows_to_begin_with(c, "users", DIM)
         _, items = rows_to_begin_with(c, "items", DIM + 1)
-        spec = {**tables_job(EPOCHS), "checkpoint": {"every_seconds": 0.5, "keep": 1}}
+        spec = {**tables_job(EPOCHS), "checkpoint": {"every_seconds": 1, "keep": 1}}
         job = c.submit(spec, *users, *items, "--set", "placement.psservers=2")
-        with Programs(start_of(c), count=1):
+        hurry = c.dir / "hurry"
+        with Programs(start_of(c, unhurried(hurry)), count=1):
             held = {s["psserver"] for s in wait_for(
                 "a chain", lambda: is_chain(last_cut(c, job)) and last_cut(c, job))}
             for victim in (*sorted(held), "coordinator"):
@@ -115,6 +126,7 @@ def processes_are_killed_and_the_chain_has_every_row():
             for point in POINTS if c.history else ():
                 dies_writing(c, sorted(held)[0], point)
                 wait_for("a chain", lambda: is_chain(last_cut(c, job)))
+            hurry.touch()
             check_counts(c.wait_state(job))
         check(is_chain(last_cut(c, job)), last_cut(c, job))
         check_rows_are(c, job, still, EPOCHS)

@@ -72,9 +72,9 @@ with sluice.Session(address, name=name, wait=60) as session:
                     step.push_rows(table, ids[:, :2], numpy.ones_like(rows[:, :2]))
                     step.push_rows(table, ids[:, 2], numpy.ones_like(rows[:, 2]))
                 closure.grads[:] = step.samples.sum()
+                step.done(loss_sum=1.0)
             except sluice.session.Lost:
                 break
-            step.done(loss_sum=1.0)
             print("step", flush=True)
 """
 
