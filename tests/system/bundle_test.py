@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from cluster import BIN, ROOT, check, check_equal, main, wait_for
+from cluster import BIN, LIMIT, ROOT, check, check_equal, main, wait_for
 
 NAME = "sluice-gpu-bundle"
 SKIPPED = 77
@@ -56,7 +56,7 @@ class Unpacked:
         environment = {"PATH": path} if path else {}
         done = subprocess.run([str(w) for w in line], env=environment,
                               capture_output=True, text=True, check=False,
-                              timeout=seconds, cwd=self.room,
+                              timeout=seconds * LIMIT, cwd=self.room,
                               stdin=subprocess.DEVNULL)
         check_equal(done.returncode, want, f"{line}: {done.stdout}{done.stderr}")
         return done
@@ -120,7 +120,7 @@ def a_job_trains_from_it():
             check(told["once"] and told["cover"], f"not all counted: {told}")
         finally:
             up.send_signal(signal.SIGTERM)
-            up.wait(timeout=60)
+            up.wait(timeout=60 * LIMIT)
 
 
 def without_a_gpu_it_says_so():
@@ -235,7 +235,7 @@ def bench_gpu_keeps_to_its_time():
             check(any("cluster fashion f32: begins" in said
                       for said in process.stderr), "no cluster began")
             process.terminate()
-            said, _ = process.communicate(timeout=600)
+            said, _ = process.communicate(timeout=600 * LIMIT)
             check_equal(process.returncode, 1, said)
         check("ended before all rows were measured" in said, said)
         check_equal([r["name"] for r in json.loads(out.read_text())["rows"]],
