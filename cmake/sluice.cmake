@@ -102,11 +102,19 @@ function(sluice_core_tests)
     endwhile()
 endfunction()
 
-# A room's library: common/ becomes sluice_common.
+# A room's library: common/ becomes sluice_common. The builds that only test compile
+# twelve files of a room at once, in half of the time, without the warnings that other
+# builds have: a function, type or table of one file must have no namesake in the room.
+# PLAIN: not this room, in which tests put their files in the place of some.
 function(sluice_room name)
-    cmake_parse_arguments(ROOM "" "" "SOURCES;LINK" ${ARGN})
+    cmake_parse_arguments(ROOM "PLAIN" "" "SOURCES;LINK" ${ARGN})
     sluice_mutated(ROOM_SOURCES)
     add_library(sluice_${name} STATIC ${ROOM_SOURCES})
+    if((SLUICE_SANITIZE OR SLUICE_TESTING) AND NOT ROOM_PLAIN)
+        set_target_properties(sluice_${name} PROPERTIES
+            UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+        target_compile_options(sluice_${name} PRIVATE -w)
+    endif()
     target_link_libraries(sluice_${name} PUBLIC ${ROOM_LINK} Threads::Threads
         ${SLUICE_MUTANTS_LIBRARY})
 endfunction()

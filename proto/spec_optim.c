@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[] = {
+static const char *const optimizers[] = {
 #define OPTIMIZER(code, name, ...) name,
 #include "plan/optimizers.def"
 };
@@ -107,12 +107,12 @@ enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
     const struct arguments *a;
     enum sl_err rc;
 
-    rc = spec_word("optimizer.type", o->type, names, SL_COUNT(names), &index,
-                   err);
+    rc = spec_word("optimizer.type", o->type, optimizers, SL_COUNT(optimizers),
+                   &index, err);
     if (rc != SL_OK)
         return rc;
     a = &arguments[index + 1];
-    rc = spec_only("optimizer", &o->base, a->fields, names[index], err);
+    rc = spec_only("optimizer", &o->base, a->fields, optimizers[index], err);
     if (rc == SL_OK && o->schedule != NULL)
         rc = spec_check_schedule(o->schedule, err);
     if (rc != SL_OK)
@@ -131,8 +131,8 @@ const char *spec_optimizer_fields(const Sluice__V1__OptimizerSpec *o)
 {
     unsigned index = 0;
 
-    (void)spec_word("optimizer.type", o->type, names, SL_COUNT(names), &index,
-                    NULL);
+    (void)spec_word("optimizer.type", o->type, optimizers, SL_COUNT(optimizers),
+                    &index, NULL);
     return arguments[index + 1].fields;
 }
 
@@ -144,8 +144,8 @@ enum sl_err spec_optimizer(struct spec_optimizer *out,
     unsigned index;
     enum sl_err rc;
 
-    rc = spec_word("optimizer.type", o->type, names, SL_COUNT(names), &index,
-                   err);
+    rc = spec_word("optimizer.type", o->type, optimizers, SL_COUNT(optimizers),
+                   &index, err);
     if (rc != SL_OK)
         return rc;
     to.optim.kind = (enum optim_kind)(index + 1);

@@ -13,7 +13,7 @@ static const struct augment_class {
     const char *factor; // argument of the amount
     const char *other;  // argument that must be null or equal it; NULL: none
     double unit;        // amount of a factor of 1
-} classes[] = {
+} augment_classes[] = {
     {"RandomFlip", "flip", "mode", NULL, 0},
     {"RandomTranslation", "translate", "height_factor", "width_factor", 1},
     {"RandomRotation", "rotate", "factor", NULL, 360},
@@ -24,9 +24,9 @@ static const struct augment_class {
 
 static const struct augment_class *augment_class(const char *class_name)
 {
-    for (size_t i = 0; i < SL_COUNT(classes); i++)
-        if (strcmp(classes[i].class_name, class_name) == 0)
-            return &classes[i];
+    for (size_t i = 0; i < SL_COUNT(augment_classes); i++)
+        if (strcmp(augment_classes[i].class_name, class_name) == 0)
+            return &augment_classes[i];
     return NULL;
 }
 

@@ -387,7 +387,7 @@ static void open_watch(struct rpc_stream *stream, void *arg)
 
 #define UNARY(name, PATH, request_, Request, function, Reply)                  \
     {.path = PATH, .kind = RPC_UNARY, .unary = call_##name},
-static const struct rpc_method methods[] = {
+static const struct rpc_method api_methods[] = {
     METHODS(UNARY) //
     {.path = WIRE_WATCH, .kind = RPC_SERVER_STREAM, .open = open_watch},
 };
@@ -460,7 +460,7 @@ void api_tick(struct api *a)
 
 struct rpc_table api_table(struct api *a)
 {
-    return (struct rpc_table){methods, SL_COUNT(methods), a};
+    return (struct rpc_table){api_methods, SL_COUNT(api_methods), a};
 }
 
 enum sl_err api_new(struct api **out, struct loop *loop, struct audit *audit,

@@ -445,13 +445,13 @@ const char *attend_certificate(void *attend, uint64_t member)
 
 // ---- life
 
-static const struct rpc_method methods[] = {
+static const struct rpc_method attend_methods[] = {
     {.path = WIRE_ATTEND, .kind = RPC_BIDI, .open = open_attend},
 };
 
 struct rpc_table attend_table(struct attend *a)
 {
-    return (struct rpc_table){methods, SL_COUNT(methods), a};
+    return (struct rpc_table){attend_methods, SL_COUNT(attend_methods), a};
 }
 
 enum sl_err attend_new(struct attend **out, struct loop *loop,

@@ -218,13 +218,13 @@ static void call_logs(struct rpc_call *call, void *arg)
     logs_answer_call(call, rc, &err, NULL);
 }
 
-static const struct rpc_method methods[] = {
+static const struct rpc_method logs_methods[] = {
     {.path = WIRE_LOGS, .kind = RPC_UNARY, .unary = call_logs},
 };
 
 struct rpc_table logs_table(struct logs *l)
 {
-    return (struct rpc_table){methods, SL_COUNT(methods), l};
+    return (struct rpc_table){logs_methods, SL_COUNT(logs_methods), l};
 }
 
 // ---- life

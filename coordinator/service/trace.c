@@ -417,13 +417,13 @@ static void open_trace(struct rpc_stream *stream, void *arg)
     loop_post_task(g->of->loop, &g->start, trace_on_loop_start, g);
 }
 
-static const struct rpc_method methods[] = {
+static const struct rpc_method trace_methods[] = {
     {.path = WIRE_TRACE, .kind = RPC_SERVER_STREAM, .open = open_trace},
 };
 
 struct rpc_table trace_table(struct trace *t)
 {
-    return (struct rpc_table){methods, SL_COUNT(methods), t};
+    return (struct rpc_table){trace_methods, SL_COUNT(trace_methods), t};
 }
 
 // ---- life

@@ -339,11 +339,11 @@ METHODS(METHOD)
 
 #define UNARY(name, PATH, request_, Request, decide_, look_)                   \
     {.path = PATH, .kind = RPC_UNARY, .unary = call_##name},
-static const struct rpc_method methods[] = {METHODS(UNARY)};
+static const struct rpc_method tasks_methods[] = {METHODS(UNARY)};
 
 struct rpc_table tasks_table(struct tasks *t)
 {
-    return (struct rpc_table){methods, SL_COUNT(methods), t};
+    return (struct rpc_table){tasks_methods, SL_COUNT(tasks_methods), t};
 }
 
 // ---- life

@@ -52,7 +52,7 @@ enum sl_err launch_resolve(struct launch_host *out, const char *name,
 static const struct {
     const char *word;
     enum launch_role role;
-} words[] = {
+} dns_words[] = {
     {"coordinator", LAUNCH_COORDINATOR},
     {"chief", LAUNCH_COORDINATOR},
     {"master", LAUNCH_COORDINATOR},
@@ -74,10 +74,10 @@ static bool launch_dns_parse_host(const char *host, enum launch_role *role,
     *index = (unsigned)strtoul(dash + 1, NULL, 10);
     for (begin = dash; begin > host && begin[-1] != '-'; begin--)
         ;
-    for (size_t i = 0; i < SL_COUNT(words); i++) {
-        if (strlen(words[i].word) == (size_t)(dash - begin) &&
-            strncmp(words[i].word, begin, (size_t)(dash - begin)) == 0)
-            *role = words[i].role;
+    for (size_t i = 0; i < SL_COUNT(dns_words); i++) {
+        if (strlen(dns_words[i].word) == (size_t)(dash - begin) &&
+            strncmp(dns_words[i].word, begin, (size_t)(dash - begin)) == 0)
+            *role = dns_words[i].role;
     }
     return true;
 }

@@ -7,7 +7,7 @@
 // the first layer asks for them.
 #include "worker/compile/compile_build.h"
 
-enum { COUNTS, RESTS, FACTOR }; // in b->kept of that node
+enum { COUNTS, RESTS, FACTORS }; // in b->kept of that node
 
 #define FAR 1e30F // what differs from 0 is beyond 1 after it
 
@@ -162,7 +162,7 @@ void compile_mask_rows(struct build *b, uint32_t i, uint32_t of, uint32_t x,
 static uint32_t mask_factor(struct build *b, uint32_t i, uint32_t of)
 {
     int64_t n = (int64_t)b->o->batch, steps = mask_steps(b, of);
-    uint32_t *kept = compile_kept(b, of, FACTOR), count, power, one, zero;
+    uint32_t *kept = compile_kept(b, of, FACTORS), count, power, one, zero;
     struct kern_desc d;
 
     if (*kept != NO_TENSOR)

@@ -482,7 +482,7 @@ static void contributor_run_between(struct contributor *c)
 
 // ---- the lease
 
-static const struct contributor_ops ops = {
+static const struct contributor_ops job_ops = {
     .place = contributor_place_params,
     .choose = contributor_choose_slots,
     .inputs = contributor_inputs,
@@ -525,7 +525,7 @@ static void contributor_init(struct job_contributor *o,
                              struct lease *l)
 {
     *o = (struct job_contributor){
-        .base = {.ops = &ops,
+        .base = {.ops = &job_ops,
                  .clock = env->clock,
                  .ring = job->ring,
                  .model = job->model,

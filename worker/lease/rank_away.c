@@ -161,10 +161,10 @@ static enum sl_err values(const struct rank *r, float *flat,
                          err);
 }
 
-static const struct rank_away_ops ops = {.apply = rank_away_apply,
-                                         .bring = rank_away_bring_part,
-                                         .values = values,
-                                         .free = rank_away_free};
+static const struct rank_away_ops away_ops = {.apply = rank_away_apply,
+                                              .bring = rank_away_bring_part,
+                                              .values = values,
+                                              .free = rank_away_free};
 
 enum sl_err rank_lend(struct rank *r, struct resident *there,
                       struct sl_error *err)
@@ -177,7 +177,7 @@ enum sl_err rank_lend(struct rank *r, struct resident *there,
     a = rank_away_make(r, there);
     if (a == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory for a state on a device");
-    a->base.ops = &ops;
+    a->base.ops = &away_ops;
     for (uint32_t i = 0; rc == SL_OK && i < r->count; i++)
         rc = rank_away_write_part(r, i, there, err);
     if (rc == SL_OK)

@@ -84,7 +84,7 @@ static void task_hybrid_leave(struct contributor *by)
     hybrid_audit_release(&o->base.audit);
 }
 
-static const struct contributor_ops ops = {
+static const struct contributor_ops hybrid_ops = {
     .share = hybrid_ours_share,
     .step = task_hybrid_run_step,
     .between = task_hybrid_run_between,
@@ -113,7 +113,7 @@ void task_hybrid(const struct task_env *env, struct worker_job *job,
                  struct lease *l)
 {
     struct hybrid_contributor o = {
-        .base.base = {.ops = &ops, .clock = env->clock},
+        .base.base = {.ops = &hybrid_ops, .clock = env->clock},
         .env = env,
         .job = job,
         .lease = l};
