@@ -17,13 +17,13 @@ from torch import nn
 CLASSES = 10
 
 
-def data(seed, n):
-    """(x, y): shape (n, 3, 32, 32) and classes."""
+def data(seed, n, side):
+    """(x, y): shape (n, 3, side, side) and classes."""
     patterns = torch.randn(CLASSES, 3, 8, 8, generator=torch.Generator().manual_seed(1))
-    patterns = nn.functional.interpolate(patterns, scale_factor=4)
+    patterns = nn.functional.interpolate(patterns, size=side)
     draw = torch.Generator().manual_seed(seed)
     y = torch.randint(0, CLASSES, (n,), generator=draw)
-    return patterns[y] + torch.randn(n, 3, 32, 32, generator=draw), y
+    return patterns[y] + torch.randn(n, 3, side, side, generator=draw), y
 
 
 def conv(n, m, size, stride=1):
@@ -54,6 +54,7 @@ def main():
     parser.add_argument("--coordinator", metavar="ADDRESS")
     parser.add_argument("--name")
     parser.add_argument("--samples", type=int, default=640)
+    parser.add_argument("--side", type=int, default=32, help="pixels of an image's side")
     parser.add_argument("--epochs", type=int, default=1)
     options = parser.parse_args()
     torch.manual_seed(1)
@@ -64,7 +65,7 @@ def main():
     with sluice.torch.Trainer(model, "torch-resnet", options.coordinator, optimizer=sgd,
                               name=options.name,
                               train={"steps_per_closure": 4}) as t:
-        for batch in t.batches(data(2, options.samples), 32, options.epochs):
+        for batch in t.batches(data(2, options.samples, options.side), 32, options.epochs):
             losses.append(t.step(lambda: loss_fn(model(batch.x), batch.y)))
         done = t.status()
     print(f"{len(losses)} steps here, mean loss of all {done['loss']:.3f}, "

@@ -150,9 +150,10 @@ class Programs:
     def start(self, name, *flags):
         import orphans
         words = ["--coordinator", self.c.address, "--name", name, *self.always, *flags]
+        path = f"{ROOT / 'examples'}:{pathlib.Path(__file__).parent}"
         self.running[name] = orphans.begin(
-            [ROOT / "examples", pathlib.Path(__file__).parent], ["external_worker"],
-            self.file, words, self.c.dir / f"{name}.log")
+            ["external_worker"], {"PYTHONPATH": path}, self.file, words,
+            self.c.dir / f"{name}.log")
         return self.running[name]
 
     def kill(self, name):

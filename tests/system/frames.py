@@ -5,24 +5,27 @@ import signal
 import subprocess
 import sys
 
+import orphans
 from cluster import BIN, LIMIT, ROOT, check_counts, check_equal, main, wait_for
 from external_test import Program, Programs
 from frameworks import PYTHON, run_warm, there
 
 ENVIRONMENT = {"SLUICE_LIBRARY": str(BIN.parent / "lib" / "libsluice.so"),
                "SLUICE_BIN": str(BIN), "OMP_NUM_THREADS": "1",
-               "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT / "python")}
+               "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": f"{ROOT / 'python'}:{ROOT / 'examples'}"}
 
 
-# What programs begin with that have no environment of their own.
-WARM = {"torch": ("torch", "torch._dynamo"), "keras": ("tensorflow", "keras")}
+# What programs begin with that have no environment of their own but Keras' backend.
+WARM = {"torch": ("torch", "torch._dynamo"), "keras": ("keras",), "jax": ("jax",)}
+WARM["recbole"] = WARM["torch"]
 framework = [None]  # that main_with was told
 
 
-def run(code, *words, **environment):
-    """What a program prints that is to end well."""
-    if framework[0] in WARM and not environment:
-        return run_warm(WARM[framework[0]], ENVIRONMENT, code, *words)
+def run(code, *words, backend="tensorflow", **environment):
+    """What a program prints that is to end well. `backend`: Keras'."""
+    environment = {"KERAS_BACKEND": backend, **environment}
+    if framework[0] in WARM and len(environment) == 1:
+        return run_warm(WARM[framework[0]], {**ENVIRONMENT, **environment}, code, *words)
     done = subprocess.run([PYTHON, "-c", code, *words], check=False, text=True,
                           capture_output=True,
                           env={**os.environ, **ENVIRONMENT, **environment})
@@ -30,10 +33,21 @@ def run(code, *words, **environment):
     return done.stdout
 
 
-def begin(c, example, *words):
-    """name -> an example as a program of cluster `c`."""
-    return lambda name: Program(c, name, ROOT / "examples" / example, words,
-                                python=PYTHON, **ENVIRONMENT)
+class Forked(Program):
+    """A program that begins where its imports are done."""
+
+    def __init__(self, c, name, path, words=()):
+        self.log = open(c.dir / f"{name}.log", "ab")
+        self.process = orphans.begin(
+            WARM[framework[0]], {**ENVIRONMENT, "KERAS_BACKEND": "tensorflow"}, path,
+            ("--coordinator", c.address, "--name", name, *words), self.log.name, PYTHON)
+
+
+def begin(c, example, *words, anew=False):
+    """name -> an example as a program of cluster `c`, which people begin `anew`."""
+    path = ROOT / "examples" / example
+    return lambda name: (Program(c, name, path, words, python=PYTHON, **ENVIRONMENT)
+                         if anew else Forked(c, name, path, words))
 
 
 def train_and_die(c, example, at, *words):
@@ -66,7 +80,7 @@ def train_and_die(c, example, at, *words):
 
 def leave(c, example, steps, *words):
     """SIGTERM lets a step end: nothing is done twice, and another program goes on."""
-    with Programs(begin(c, example, *words)) as programs:
+    with Programs(begin(c, example, *words, anew=True)) as programs:
         job = wait_for("a job", lambda: next(
             (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
         c.wait_steps(job, steps)

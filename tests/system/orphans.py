@@ -61,12 +61,11 @@ def warm(python, modules, environment):
     return server
 
 
-def begin(folders, modules, file, words, log):
+def begin(modules, environment, file, words, log, python=sys.executable):
     """Begins a file as a program with these words, whose output is added to `log`. It has
-    imported `modules` of these folders."""
+    imported `modules` in this environment."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    path = ("PYTHONPATH", os.pathsep.join(map(str, folders)))
-    server = warm(sys.executable, tuple(modules), (path,))
+    server = warm(python, tuple(modules), tuple(sorted(environment.items())))
     pathlib.Path(log).touch()  # who reads it may be sooner than the program
     print(json.dumps({"code": CODE, "words": list(map(str, (file, *words))),
                       "files": [str(log)] * 2, "orphan": True}),

@@ -3,8 +3,8 @@
 """Which parameters of a torch model are trained, and how: what torch leaves alone is
 left alone here, to the numbers of torch over 200 steps."""
 from cluster import LIMIT, Cluster, changed, check, check_counts, check_equal, wait_for
-from external_test import Program, Programs
-from frames import ENVIRONMENT, PYTHON, main_with, run
+from external_test import Programs
+from frames import Forked, main_with, run
 
 # Every kind of parameter in one model: used, used every other step, never used, with
 # sparse gradients, frozen, tied. Small ones are copied at the end of a step, large
@@ -245,8 +245,7 @@ def torch_unused_params_of_two():
                 words["store"] = str(c.dir / "store")
             program = c.dir / "two.py"
             program.write_text(changed(TWO, {"**MODE": f"**{words!r}"}))
-            with Programs(lambda name: Program(c, name, program, python=PYTHON,
-                                               **ENVIRONMENT)) as programs:
+            with Programs(lambda name: Forked(c, name, program)) as programs:
                 job = wait_for("a job", lambda: next(
                     (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
                 c.wait_steps(job, 120)

@@ -223,19 +223,21 @@ def accumulated_scaled_and_read_elsewhere_it_is_the_same_training():
 
 def programs_of_torch_train_and_die():
     with Cluster(psservers=2, workers=0) as c:
-        said = train_and_die(c, "torch_fashion.py", (100, 300, 500))
+        said = train_and_die(c, "torch_fashion.py", (60, 180), "--samples=24000")
         check(float(said.rsplit("accuracy", 1)[1].split()[0]) > 0.8, said)
 
 
 def a_resnet_with_batch_norm_learns():
     with Cluster(psservers=2, workers=0) as c:
-        said = train_and_die(c, "torch_resnet.py", ())
+        said = train_and_die(c, "torch_resnet.py", (), "--side=16")
         check(float(said.rsplit("mean loss of all", 1)[1].split(",")[0]) < 2.2, said)
 
 
 def a_gpt_learns_bytes_that_a_process_reads_ahead():
     with Cluster(psservers=2, workers=0) as c:
-        said = train_and_die(c, "torch_gpt.py", (20,))
+        text = c.dir / "text"
+        text.write_bytes(pathlib.Path("/usr/share/common-licenses/GPL-3").read_bytes()[:16000])
+        said = train_and_die(c, "torch_gpt.py", (15,), f"--file={text}")
         losses = re.findall(r"loss ([\d.]+):", said)  # nan: of one that came late
         check(losses and float(losses[-1]) < 3.5, said)
 
@@ -299,7 +301,7 @@ def the_next_batch_is_read_while_the_gradient_travels():
 
 def a_program_of_torch_leaves_in_order():
     with Cluster(psservers=1, workers=0) as c:
-        leave(c, "torch_fashion.py", 100, "--samples=16000")
+        leave(c, "torch_fashion.py", 40, "--samples=6400")
 
 
 # What begins the programs of tables.
@@ -618,7 +620,7 @@ def tables_begin_with_the_weights_of_sparse_modules():
 
 def a_dlrm_learns_from_ids_without_a_vocabulary():
     with Cluster(psservers=2, workers=0) as c:
-        said = train_and_die(c, "torch_dlrm.py", (15, 30), "--samples=80000")
+        said = train_and_die(c, "torch_dlrm.py", (10, 25), "--samples=60000")
     reached = [float(a) for a in re.findall(r"learned from: (\d\.\d+)", said)]
     check(reached and min(reached) > 0.8, "AUC", said)
 
