@@ -195,13 +195,14 @@ def one_that_comes_at_the_end_ends():
 
 def programs_of_jax_train_and_die():
     with Cluster(psservers=2, workers=0) as c:
-        said = train_and_die(c, "jax_fashion.py", (200, 800))
+        said = train_and_die(c, "jax_fashion.py", (100, 250), "--samples=40000",
+                             "--epochs=1")
         check(float(said.rsplit("accuracy", 1)[1].split()[0]) > 0.8, said)
 
 
 def a_program_of_jax_leaves_in_order():
     with Cluster(psservers=1, workers=0) as c:
-        leave(c, "jax_fashion.py", 200, "--samples=16000")
+        leave(c, "jax_fashion.py", 40, "--samples=6400", "--epochs=1")
 
 
 TABLE = """

@@ -10,15 +10,15 @@ import sys
 
 import numpy as np
 from cluster import LIMIT, Cluster, check, check_counts, check_equal, wait_for
-from external_test import Program, Programs, exported
-from frames import ENVIRONMENT, PYTHON, main_with, run
+from external_test import Programs, exported
+from frames import Forked, main_with, run
 from native_rows_test import rows_of
 
 NET = """
 import json, sys, torch
 torch.set_num_threads(1)
 torch.manual_seed(7)
-x, y = torch.randn(6400, 12), torch.randint(0, 4, (6400,))
+x, y = torch.randn(3200, 12), torch.randint(0, 4, (3200,))
 torch.manual_seed(3)
 model = torch.nn.Sequential(torch.nn.Linear(12, 600), torch.nn.Tanh(),
                             torch.nn.Linear(600, 64), torch.nn.Tanh(),
@@ -41,7 +41,7 @@ def told(batch):  # before the gradient leaves: a rank may be killed behind that
 
 with sluice.torch.Trainer(model, "ring", o.coordinator, name=o.name, optimizer=adam,
                           ranks=2, workers=READERS, **MODE) as t:
-    for batch in t.batches((x, y), batch_size=16, epochs=3):
+    for batch in t.batches((x, y), batch_size=16, epochs=2):
         t.step(lambda: told(batch))
     assert t.load()
     t.save(STORE + "/" + o.name + ".safetensors")
@@ -50,8 +50,8 @@ with sluice.torch.Trainer(model, "ring", o.coordinator, name=o.name, optimizer=a
 """
 
 ALONE = NET + """
-for epoch in range(3):
-    for first in range(0, 6400, 32):
+for epoch in range(2):
+    for first in range(0, 3200, 32):
         adam.zero_grad()
         out = model(x[first:first + 32])
         for half in (0, 16):
@@ -108,12 +108,11 @@ def ranks_of(c, text, mode, kill):
     path = c.dir / "rank.py"
     path.write_text(text.replace("STORE", repr(str(c.dir / "store")))
                     .replace("MODE", repr(mode(c))))
-    with Programs(lambda name: Program(c, name, path, python=PYTHON,
-                                       **ENVIRONMENT)) as programs:
+    with Programs(lambda name: Forked(c, name, path)) as programs:
         job = wait_for("a job", lambda: next(
             (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
         if kill:
-            c.wait_steps(job, 300)
+            c.wait_steps(job, 100)
             survivor = programs.running[1].process.pid
             programs.replace()
             check_equal(programs.running[0].process.pid, survivor, "who survives")
