@@ -105,14 +105,18 @@ endfunction()
 # A room's library: common/ becomes sluice_common. The builds that only test compile
 # twelve files of a room at once, in half of the time, without the warnings that other
 # builds have: a function, type or table of one file must have no namesake in the room.
-# PLAIN: not this room, in which tests put their files in the place of some.
+# PLAIN: not this room, in which tests put their files in the place of some. ALONE:
+# files of which a test replaces or wraps a function.
 function(sluice_room name)
-    cmake_parse_arguments(ROOM "PLAIN" "" "SOURCES;LINK" ${ARGN})
+    cmake_parse_arguments(ROOM "PLAIN" "" "SOURCES;ALONE;LINK" ${ARGN})
     sluice_mutated(ROOM_SOURCES)
-    add_library(sluice_${name} STATIC ${ROOM_SOURCES})
+    sluice_mutated(ROOM_ALONE)
+    add_library(sluice_${name} STATIC ${ROOM_SOURCES} ${ROOM_ALONE})
     if((SLUICE_SANITIZE OR SLUICE_TESTING) AND NOT ROOM_PLAIN)
         set_target_properties(sluice_${name} PROPERTIES
             UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+        set_source_files_properties(${ROOM_ALONE} PROPERTIES
+            SKIP_UNITY_BUILD_INCLUSION ON)
         target_compile_options(sluice_${name} PRIVATE -w)
     endif()
     target_link_libraries(sluice_${name} PUBLIC ${ROOM_LINK} Threads::Threads
