@@ -36,7 +36,9 @@ def excluding(optimizer):
     optimizer.exclude_from_weight_decay(var_names=["bias"])
     return optimizer
 OPTIMIZERS = {
+    "sgd": lambda: O.SGD(0.05),
     "nesterov": lambda: O.SGD(0.02, momentum=0.9, nesterov=True, weight_decay=0.01),
+    "adam": lambda: O.Adam(0.01),
     "amsgrad": lambda: O.Adam(0.01, amsgrad=True, weight_decay=0.02),
     "adamw": lambda: O.AdamW(0.01, weight_decay=0.05),
     "undecayed": lambda: O.AdamW(0.01, weight_decay=0.0, clipnorm=0.0),
