@@ -223,7 +223,7 @@ enum sl_err access_allow(const char *path, const struct rpc_peer *peer,
 
 // By the number of each field of AttendUp and Heartbeat; fields that are
 // not here are refused.
-static const unsigned kinds[] = {
+static const unsigned access_kinds[] = {
     [1] = MEMBERS,        // hello
     [2] = MEMBERS,        // heartbeat: see below
     [3] = MAY(PSSERVER),  // shard_hello
@@ -327,7 +327,8 @@ enum sl_err access_say(enum access_role role, const Sluice__V1__AttendUp *up,
 
     if (kind == NULL)
         return sl_fail(err, SL_EDENIED, "a member's message says nothing");
-    rc = access_check_field(kinds, SL_COUNT(kinds), kind, role, err);
+    rc = access_check_field(access_kinds, SL_COUNT(access_kinds), kind, role,
+                            err);
     if (rc == SL_OK && up->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT)
         rc = may_beat(role, up->heartbeat, err);
     return rc;

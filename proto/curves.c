@@ -25,7 +25,7 @@
 // What may be said of a run; each first value in a file says what it is.
 enum tag { LOSS, ACCURACY, RATE, STALENESS, SAMPLES, WORKERS, DELAYS, TAGS };
 
-static const char *const names[TAGS] = {
+static const char *const curve_names[TAGS] = {
     [LOSS] = "loss",
     [ACCURACY] = "metric/accuracy",
     [RATE] = "lr",
@@ -110,8 +110,8 @@ static void curves_add_scalar(struct scalars *s, struct curves_run *r,
 {
     if (!isfinite(value))
         return;
-    s->list[s->count++] =
-        (struct tensorboard_scalar){names[tag], (float)value, first(r, tag)};
+    s->list[s->count++] = (struct tensorboard_scalar){
+        curve_names[tag], (float)value, first(r, tag)};
 }
 
 // Puts a run back to what it was before a call that failed: what could not be
@@ -213,7 +213,7 @@ static enum sl_err delays(struct curves *c, const Sluice__V1__JobStatus *s,
         from++;
     while (buckets[to - 1].count == 0)
         to--;
-    rc = tensorboard_histogram(&c->training.waits, at, names[DELAYS],
+    rc = tensorboard_histogram(&c->training.waits, at, curve_names[DELAYS],
                                first(&c->training, DELAYS), buckets + from,
                                to - from);
     if (rc == SL_OK)

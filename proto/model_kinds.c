@@ -20,7 +20,7 @@ static const struct layer_kind {
     const char *fields;
     enum sl_err (*build)(struct model_build *b);
     unsigned inputs, edition;
-} kinds[MODEL_LAYER_COUNT] = {
+} layer_kinds[MODEL_LAYER_COUNT] = {
 #define LAYER(code, name, edition, inputs, build, keys)                        \
     [MODEL_##code] = {keys, build_##build, inputs, edition},
 #include "proto/layers.def"
@@ -36,14 +36,14 @@ static const enum model_layer image_types[MODEL_LAYER_COUNT] = {
 static enum sl_err check_fields(const struct model_build *b)
 {
     const char *name =
-        field_outside(&b->layer->base, kinds[b->node->type].fields);
+        field_outside(&b->layer->base, layer_kinds[b->node->type].fields);
 
     return name == NULL ? SL_OK : build_fail(b, "takes no '%s'", name);
 }
 
 static enum sl_err check_inputs(const struct model_build *b)
 {
-    unsigned want = kinds[b->node->type].inputs, got = b->node->inputs;
+    unsigned want = layer_kinds[b->node->type].inputs, got = b->node->inputs;
 
     if (want == ONE && got != 1)
         return build_fail(b, "reads one layer, got %u inputs", got);
@@ -79,7 +79,7 @@ static void end_line(struct model_build *b)
 enum sl_err build_layer(struct model_build *b)
 {
     struct model_node *n = b->node;
-    const struct layer_kind *kind = &kinds[n->type];
+    const struct layer_kind *kind = &layer_kinds[n->type];
     uint64_t elements;
     enum sl_err rc = check_fields(b);
 

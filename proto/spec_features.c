@@ -14,7 +14,7 @@ enum { IMAGE, NUMBERS, LABEL };
 // What a feature takes besides its key.
 static const struct {
     const char *name, *fields;
-} kinds[] = {
+} feature_kinds[] = {
     [IMAGE] = {"image", " key decode size "},
     [NUMBERS] = {"x", " key "},
     [LABEL] = {"label", " key first field "},
@@ -62,13 +62,14 @@ static enum sl_err features_check_one(const Sluice__V1__FeatureSpec *f,
 
     if (f == NULL)
         return SL_OK;
-    snprintf(at, sizeof(at), "%s.%s", path, kinds[kind].name);
-    rc = spec_only(at, &f->base, kinds[kind].fields, kinds[kind].name, err);
+    snprintf(at, sizeof(at), "%s.%s", path, feature_kinds[kind].name);
+    rc = spec_only(at, &f->base, feature_kinds[kind].fields,
+                   feature_kinds[kind].name, err);
     if (rc == SL_OK && f->key != NULL)
         rc = features_check_key(f, at, err);
     if (rc == SL_OK)
         rc = features_check_size(f, m, at, err);
-    snprintf(at, sizeof(at), "%s.%s.decode", path, kinds[kind].name);
+    snprintf(at, sizeof(at), "%s.%s.decode", path, feature_kinds[kind].name);
     return rc == SL_OK && f->decode != NULL
                ? spec_word(at, f->decode, words, SL_COUNT(words), NULL, err)
                : rc;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static const char *const names[] = {
+static const char *const loss_names[] = {
 #define LOSS_NAME(code, name) name,
     SPEC_LOSS_MAP(LOSS_NAME)
 #undef LOSS_NAME
@@ -13,15 +13,15 @@ static const char *const names[] = {
 
 enum spec_loss spec_loss(const Sluice__V1__JobSpec *spec)
 {
-    for (unsigned i = 0; spec->loss != NULL && i < SL_COUNT(names); i++)
-        if (strcmp(spec->loss, names[i]) == 0)
+    for (unsigned i = 0; spec->loss != NULL && i < SL_COUNT(loss_names); i++)
+        if (strcmp(spec->loss, loss_names[i]) == 0)
             return (enum spec_loss)(i + 1);
     return SPEC_LOSS_NONE;
 }
 
 const char *spec_loss_name(enum spec_loss loss)
 {
-    return loss == SPEC_LOSS_NONE ? "none" : names[loss - 1];
+    return loss == SPEC_LOSS_NONE ? "none" : loss_names[loss - 1];
 }
 
 bool spec_loss_counts(enum spec_loss loss)
@@ -130,7 +130,8 @@ enum sl_err spec_check_loss(Sluice__V1__JobSpec *spec, const struct model *m,
                            "and top_k out");
         return SL_OK;
     }
-    rc = spec_word("loss", spec->loss, names, SL_COUNT(names), &index, err);
+    rc = spec_word("loss", spec->loss, loss_names, SL_COUNT(loss_names), &index,
+                   err);
     if (rc != SL_OK)
         return rc;
     loss = (enum spec_loss)(index + 1);

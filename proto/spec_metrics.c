@@ -12,7 +12,7 @@
     (BIT(MEAN_ABSOLUTE_ERROR) | BIT(MEAN_SQUARED_ERROR) |                      \
      BIT(ROOT_MEAN_SQUARED_ERROR))
 
-static const char *const names[] = {
+static const char *const metric_names[] = {
 #define METRIC_NAME(code, name) name,
     SPEC_METRIC_MAP(METRIC_NAME)
 #undef METRIC_NAME
@@ -20,14 +20,14 @@ static const char *const names[] = {
 
 const char *spec_metric_name(enum spec_metric metric)
 {
-    return names[metric];
+    return metric_names[metric];
 }
 
 enum spec_metric spec_metric_named(const char *name)
 {
     unsigned i = 0;
 
-    while (i < SPEC_METRIC_COUNT && strcmp(names[i], name) != 0)
+    while (i < SPEC_METRIC_COUNT && strcmp(metric_names[i], name) != 0)
         i++;
     return (enum spec_metric)i;
 }
@@ -73,10 +73,11 @@ static enum sl_err not_offered(unsigned metric, enum spec_loss loss,
 
     for (unsigned i = 0; rc == SL_OK && i < SPEC_METRIC_COUNT; i++)
         if ((spec_metrics_offered(loss) >> i & 1) != 0)
-            rc = buf_appendf(&list, "%s%s", list.len > 0 ? ", " : "", names[i]);
+            rc = buf_appendf(&list, "%s%s", list.len > 0 ? ", " : "",
+                             metric_names[i]);
     rc = sl_fail(err, SL_EINVAL,
                  "evaluate.metrics: %s says nothing about %s; that has %s",
-                 names[metric], spec_loss_name(loss), buf_text(&list));
+                 metric_names[metric], spec_loss_name(loss), buf_text(&list));
     buf_release(&list);
     return rc;
 }
@@ -88,14 +89,15 @@ static enum sl_err check_each(const Sluice__V1__EvaluateSpec *e,
 
     for (size_t i = 0; i < e->n_metrics; i++) {
         unsigned at;
-        enum sl_err rc = spec_word("evaluate.metrics", e->metrics[i], names,
-                                   SL_COUNT(names), &at, err);
+        enum sl_err rc =
+            spec_word("evaluate.metrics", e->metrics[i], metric_names,
+                      SL_COUNT(metric_names), &at, err);
 
         if (rc != SL_OK)
             return rc;
         if ((seen >> at & 1) != 0)
             return sl_fail(err, SL_EINVAL, "evaluate.metrics: %s appears twice",
-                           names[at]);
+                           metric_names[at]);
         if ((spec_metrics_offered(loss) >> at & 1) == 0)
             return not_offered(at, loss, err);
         seen |= UINT32_C(1) << at;

@@ -12,7 +12,7 @@ struct feed_store {
     struct journal *db;
 };
 
-static const char tables[] =
+static const char feed_tables[] =
     "CREATE TABLE events("
     " id INTEGER PRIMARY KEY, at_us INTEGER NOT NULL, job INTEGER NOT NULL,"
     " uid INTEGER NOT NULL, kind TEXT NOT NULL, closure INTEGER NOT NULL,"
@@ -30,7 +30,7 @@ static const char tables[] =
 static enum sl_err feed_store_make_tables(struct journal *j, int version,
                                           struct sl_error *err)
 {
-    return version < 1 ? journal_exec(j, tables, err) : SL_OK;
+    return version < 1 ? journal_exec(j, feed_tables, err) : SL_OK;
 }
 
 const struct journal_kind feed_store_kind = {

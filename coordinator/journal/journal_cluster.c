@@ -4,8 +4,8 @@
 // give.
 #include "coordinator/journal/journal_sql.h"
 
-static const char *const keys[4] = {"token_key_0", "token_key_1", "token_key_2",
-                                    "token_key_3"};
+static const char *const cluster_keys[4] = {"token_key_0", "token_key_1",
+                                            "token_key_2", "token_key_3"};
 
 enum sl_err journal_cluster(struct journal *j, struct journal_cluster *out,
                             struct sl_error *err)
@@ -18,7 +18,7 @@ enum sl_err journal_cluster(struct journal *j, struct journal_cluster *out,
     if (rc == SL_OK)
         rc = journal_meta(j, "seen_term", &found.seen_term, err);
     for (int i = 0; rc == SL_OK && i < 4; i++)
-        rc = journal_meta(j, keys[i], &found.key[i], err);
+        rc = journal_meta(j, cluster_keys[i], &found.key[i], err);
     if (rc == SL_OK)
         rc = journal_meta(j, "tokens_required", &found.required, err);
     if (rc == SL_OK)
@@ -40,7 +40,7 @@ enum sl_err journal_cluster_set(struct journal *j,
     if (rc == SL_OK)
         rc = journal_meta_set(j, "seen_term", now->seen_term, err);
     for (int i = 0; rc == SL_OK && i < 4; i++)
-        rc = journal_meta_set(j, keys[i], now->key[i], err);
+        rc = journal_meta_set(j, cluster_keys[i], now->key[i], err);
     if (rc == SL_OK)
         rc = journal_meta_set(j, "tokens_required", now->required, err);
     return journal_end(j, rc, err);

@@ -15,7 +15,7 @@
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
 #define ASK "or ask the operator for more (coordinator --quota)"
 
-static const struct conf_key keys[QUOTA_KINDS] = {
+static const struct conf_key quota_keys[QUOTA_KINDS] = {
     [QUOTA_JOBS] = {.name = "jobs", .kind = CONF_INT, .max = INT64_MAX},
     [QUOTA_SHARDS] = {.name = "shards", .kind = CONF_INT, .max = INT64_MAX},
     [QUOTA_PARAMETERS] = {.name = "parameters",
@@ -64,18 +64,18 @@ static enum sl_err read_figure(struct quota *q, const char *text, size_t n,
 
     snprintf(word, sizeof(word), "%.*s", (int)(n < 99 ? n : 99), text);
     for (unsigned i = 0; is != NULL && i < QUOTA_KINDS; i++) {
-        size_t name = strlen(keys[i].name);
+        size_t name = strlen(quota_keys[i].name);
         int64_t value = 0;
         enum sl_err rc;
 
         if (name != (size_t)(is - text) ||
-            memcmp(text, keys[i].name, name) != 0)
+            memcmp(text, quota_keys[i].name, name) != 0)
             continue;
         if (q->most[i] != QUOTA_FREE)
             return sl_fail(err, SL_EINVAL, "--quota: %s is said twice",
-                           keys[i].name);
-        rc =
-            conf_read_number(&keys[i], word + name + 1, &value, "--quota", err);
+                           quota_keys[i].name);
+        rc = conf_read_number(&quota_keys[i], word + name + 1, &value,
+                              "--quota", err);
         if (rc == SL_OK)
             q->most[i] = (uint64_t)value;
         return rc;
@@ -141,7 +141,7 @@ void quota_add(struct quota_use *sum, const struct quota_use *more)
 static const char *quota_format_figure(char out[BYTES_TEXT],
                                        enum quota_kind kind, uint64_t n)
 {
-    if (keys[kind].kind == CONF_BYTES)
+    if (quota_keys[kind].kind == CONF_BYTES)
         return bytes_text(out, n);
     snprintf(out, BYTES_TEXT, "%" PRIu64, n);
     return out;

@@ -17,7 +17,7 @@ struct task_store {
     uint64_t last_id, last_ended; // as last written
 };
 
-static const char tables[] =
+static const char task_tables[] =
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL);"
     "CREATE TABLE queues("
     " id INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL,"
@@ -37,7 +37,7 @@ static const char tables[] =
 static enum sl_err store_make_tables(struct journal *j, int version,
                                      struct sl_error *err)
 {
-    return version < 1 ? journal_exec(j, tables, err) : SL_OK;
+    return version < 1 ? journal_exec(j, task_tables, err) : SL_OK;
 }
 
 // The number of a queue, which tells a client that its own was deleted, is not

@@ -8,6 +8,10 @@ static or not, or structs of one tag. Two files that are never linked into one
 program, since they are two builds of one interface, are in TWINS. Exits 1 with
 a line per name; run by ctest.
 
+Within a room, tables, variables and enumerators of one file have no namesake in
+another, either: builds that only test compile files of a room together
+(sluice_room in cmake/sluice.cmake).
+
 A file's name is as good: two rooms of which one includes the other have no two
 files of one base name. The backends of kernels mirror each other.
 
@@ -43,6 +47,10 @@ FUNCTION = re.compile(
     r"^(?!(?:typedef|union|else|return|extern)\b|enum(?:\s+\w+)?\s*\{)"
     r"[A-Za-z_][\w \t*]*?[\s*](\w*[a-z]\w*)\((?:[^;{}])*?\)\s*\{", re.M)
 STRUCT = re.compile(r"^(?:static |const |typedef )*struct (\w+)\s*\{", re.M)
+# What a file alone has: `static ... name[] =`, and what ends the lines of its type.
+TABLE = re.compile(r"^(?:static [^;={(]*?[\s*]|\} )(\w+)(?:\[[^\]]*\])*\s*(?:=|;)", re.M)
+ENUM = re.compile(r"^(?:static const )?enum(?: \w+)?\s*\{([^}]*)\}", re.M)
+ENUMERATOR = re.compile(r"(\w+)\s*(?:=[^,]*)?(?:,|$)")
 
 
 def bare(text):
@@ -58,6 +66,27 @@ def shared(names, pattern):
             files[found].add(name)
     return {found: where for found, where in files.items()
             if len(where) > 1 and not any(where <= twins for twins in TWINS)}
+
+
+def apart(text):
+    """Returns the names of tables, variables and enumerators of a file."""
+    return {*TABLE.findall(text),
+            *(name for found in ENUM.findall(text) for name in ENUMERATOR.findall(found.strip()))}
+
+
+def together(names):
+    """Yields each such name that two files have which are compiled together."""
+    rooms = {room for room in MAY if f"sluice_room({room}\n" in
+             (ROOT / room / "CMakeLists.txt").read_text(encoding="utf-8")}
+    files = collections.defaultdict(set)
+    for path in names:
+        room = path.split("/")[0]
+        if path.endswith(".c") and room in rooms:
+            for name in apart(bare((ROOT / path).read_text(encoding="utf-8"))):
+                files[room, name].add(path)
+    for (_, name), where in sorted(files.items()):
+        if len(where) > 1:
+            yield f"{name} is in files that are compiled together: {', '.join(sorted(where))}"
 
 
 def namesakes(names):
@@ -124,16 +153,27 @@ else:
 WORDS = 2
 """
 FOUND = [(10, "three"), (12, "one"), (13, "Two"), (18, "WORDS")]
+# And apart().
+OF_A_FILE = """
+static const char *const words[] = {"a"};
+static struct {
+    int inner;
+} rows[2] = {{1}};
+static unsigned count;
+enum { ONE = 1 << 2, TWO };
+static int work(int n);
+"""
 
 
 def main():
     assert sorted(hidden(HIDING)) == FOUND, sorted(hidden(HIDING))
+    assert apart(OF_A_FILE) == {"words", "rows", "count", "ONE", "TWO"}, apart(OF_A_FILE)
     names = tracked(*(f"{room}/*.{end}" for room in MAY
                       for end in ("c", "h", "cu", "cuh")))
     wrong = [f"{kind}{found} is defined in {', '.join(sorted(where))}"
              for kind, pattern in (("", FUNCTION), ("struct ", STRUCT))
              for found, where in sorted(shared(names, pattern).items())]
-    wrong += namesakes(names)
+    wrong += [*together(names), *namesakes(names)]
     programs = list(filter(of_python, tracked()))
     wrong += [f"{path}:{line}: {name} is defined before, and hidden" for path in programs
               for line, name in hidden((ROOT / path).read_text(encoding="utf-8"))]
