@@ -5,7 +5,8 @@
 // Threads  link_open, _start, _stop and _release: the user's. line_call and
 //          what is answered: the loop's.
 // Memory   a reply holds until the line's next call; requests and options are
-//          read during the call.
+//          read during the call. A line that was used stays where it is until
+//          link_release has returned.
 // Units    milliseconds.
 // Errors   of a call, go to the caller's callback. `err` may be NULL.
 #ifndef LIB_LINK_H
@@ -45,8 +46,9 @@ enum sl_err link_open(struct link *l, const struct link_options *o,
 // is no thread. Call link_stop and link_release in any case.
 enum sl_err link_start(struct link *l, struct sl_error *err);
 // Stops and joins the loop's thread, if it was started, cancels calls, and
-// frees the channel: no `answered` runs after this. Not called on the loop's
-// thread. May be called again.
+// frees the channel and its I/O thread. No `answered` runs after this: a call
+// that is under way may get none. Not called on the loop's thread. May be
+// called again.
 void link_stop(struct link *l);
 // Frees the loop, after link_stop and after the caller has freed its timers.
 void link_release(struct link *l);

@@ -136,8 +136,9 @@ SLUICE_API enum sl_err sluice_tasks_cancel(struct sluice_tasks *t,
                                            uint64_t number,
                                            struct sl_error *err);
 
-// Returns the number of tasks that sluice_tasks_ended has not given yet, those
-// that an earlier process left included (sluice_tasks_left).
+// Returns the number of tasks that sluice_tasks_ended has not given yet. Those
+// that an earlier process left count once the coordinator has named them: call
+// sluice_tasks_left, which waits for that, before.
 SLUICE_API uint64_t sluice_tasks_open_count(struct sluice_tasks *t);
 
 // Sends scheduled tasks and pending acknowledgements, for two seconds at most,

@@ -98,7 +98,8 @@ void doctor_coordinator(struct findings *f, const struct conf *conf);
 void doctor_certs(struct findings *f, const struct conf *conf);
 // Dials up to 256 psservers of `reply` that are on a network and alive, as a
 // worker would; adds a FINDING_BAD for each that is not reached, or has no
-// certificate for the address that it advertises. Waits for each.
+// certificate for the address that it advertises, and nothing for the others.
+// Waits 3 s at most for each.
 void doctor_dial(struct findings *f, const struct api_client *api,
                  const Sluice__V1__ClusterReply *reply);
 

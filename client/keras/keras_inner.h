@@ -106,7 +106,9 @@ enum sl_err keras_source(uint32_t *layer, uint32_t *call,
                          const struct strmap *numbers, const json_t *value);
 
 // Returns the class of a layer in Keras 3. Keras 2 wrote x + 3 as TFOpLambda,
-// with the name of a function. Borrowed; NULL: it has none.
+// with the name of a function; with one that is not known here it stays
+// "TFOpLambda". Borrowed, or a constant; NULL: it has none, or `layer` is NULL
+// or no JSON object.
 const char *keras_class(const json_t *layer);
 
 // ---- keras_mask.c

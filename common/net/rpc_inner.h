@@ -181,8 +181,9 @@ struct rpc_errand { // all zeroes except fn and arg
 };
 
 // Calls e->fn(e->arg), once, soon, on `thread`; never within this call, which
-// does not wait. The errand stays where it is until then, and is in use for one
-// call at a time.
+// does not wait. Errands that were given before rpc_io_free have run when it
+// returns. The errand stays where it is until fn is called, and is in use for
+// one call at a time.
 void rpc_thread_call(struct rpc_thread *thread, struct rpc_errand *e);
 
 // ---- rpc_args.c: channel arguments and credentials
@@ -207,9 +208,9 @@ struct rpc_tuning {
 
 #define RPC_READ_LEAST_BYTES ((size_t)64 << 10) // least room of a socket read
 
-// Fills *args with the arguments of a server; rpc_args_release frees them.
+// Fills *args with the arguments of a server, for rpc_args_release.
 void rpc_args_server(struct rpc_args *args, const struct rpc_tuning *tuning);
-// Drops the quota of rpc_args_server, after the server was made of *args.
+// Drops the quota of rpc_args_server, once, after the server was made of *args.
 void rpc_args_release(struct rpc_args *args);
 
 // Fills *args with the arguments of a channel; `server_name` (borrowed while

@@ -99,7 +99,7 @@ void loop_post_task(struct loop *l, struct loop_task *task, loop_fn fn,
                     void *arg);
 
 // Returns true on the loop's thread: that of loop_new until loop_run; then that
-// of loop_run, or its host's while it has one.
+// of loop_run, or its host's while it has one; in loop_free that of its caller.
 bool loop_is_here(const struct loop *l);
 
 // ---- the time of a handler

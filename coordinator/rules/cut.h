@@ -117,8 +117,8 @@ bool cut_belies(const struct cut *c, uint32_t shard, uint64_t request);
 // it is to be asked again. c must not be being written (asserted).
 void cut_void(struct cut *c, uint32_t shard);
 
-// Sets c->writing, as the cut's intent is in the journal; once. From then on
-// nothing in c changes until cut_free.
+// Sets c->writing, as the cut's intent is in the journal; once (asserted). From
+// then on nothing in c changes until cut_free.
 void cut_begin_write(struct cut *c);
 
 // Returns true if K4 holds: every shard has a report, and every reported

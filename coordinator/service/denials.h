@@ -46,7 +46,8 @@ void denials_note(struct denials *d, const struct rpc_peer *peer,
 // else counts it for a later line and returns false.
 bool denials_whole(struct denials *d, const struct audit_line *line);
 
-// Hands the lines that are due to the audit log; waits for no disk.
+// Hands the lines that are due to the audit log; waits for no disk. To be
+// called once per tick.
 void denials_tick(struct denials *d);
 
 #endif

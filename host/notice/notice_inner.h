@@ -82,7 +82,8 @@ bool watch_hurry(struct notice_watch *w);
 // Posts a task that tells the setup's functions, on the loop, what has changed;
 // does nothing while one waits, or once notice_free has begun. n->lock is held.
 void watches_post_locked(struct notice *n);
-// Frees *n, after its threads have ended and while no posted task waits.
+// Frees *n alone, after its threads have ended, what its watches own was freed,
+// and no posted task waits: in notice_free, or in the last task.
 void watches_release(struct notice *n);
 
 // Notes that the machine goes, as the source saw it now, and calls

@@ -72,8 +72,8 @@ struct oplog {
     uint64_t acked;      // the follower has applied so many
     size_t bytes, most;  // of the records, and their limit
     struct list records; // those above `acked`
-    const char *over;    // why it has ended; NULL: it goes on
-    bool ended;          // OPLOG_END is in it
+    const char *over;    // why it is over; NULL: it is not
+    bool ended;          // OPLOG_END is its last operation
 };
 
 // How far a follower has applied the log of its source.
@@ -107,8 +107,9 @@ void oplog_release(struct oplog *f);
 // Begins the log of an order, which is not 0, of at most `most` bytes; an
 // earlier one is dropped.
 void oplog_begin(struct oplog *f, uint64_t order, size_t most);
-// Ends a log, if there is one, and drops its records. `why` lives for ever, and
-// is not noted if the log was over.
+// Makes a log over, if there is one, and drops its records; one that has ended
+// with OPLOG_END too, though its follower may lack some. `why` lives for ever,
+// and is not noted if the log was over.
 void oplog_stop(struct oplog *f, const char *why);
 
 // Returns true if what the shard does is to be logged.

@@ -79,7 +79,8 @@ uint64_t seat_uid(struct seat *s);
 // is ignored. This and the next five keep a copy of what they need; without
 // memory it is lost.
 void seat_open(struct seat *s, const Sluice__V1__RingOpen *m);
-// Takes the beginning of the generation that was opened last, and of no other.
+// Takes the beginning of the generation that was opened last, and of no other;
+// a newer message replaces one that seat_look has not given yet.
 void seat_begin(struct seat *s, const Sluice__V1__RingBegin *m);
 // Takes the news that a generation may run rounds; an older one is ignored.
 void seat_go(struct seat *s, const Sluice__V1__RingGo *m);

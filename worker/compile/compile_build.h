@@ -290,11 +290,12 @@ void compile_grad_rows_add(struct build *b, uint32_t i, enum model_weight w,
 bool compile_wants_grad(const struct build *b, const struct model_node *node,
                         uint32_t k);
 // Returns a new tensor for a gradient of the output of `node`, which an op then
-// writes; compile_took follows the op. The first one of a node is its b->grad
-// from now on.
+// writes; compile_took follows the op, and comes before any other gradient is
+// given to the node. The first one of a node is its b->grad from now on.
 uint32_t compile_target(struct build *b, uint32_t node);
 // Takes over `t`, from compile_target, after an op has written it: it is the
-// node's gradient (b->grad), or is added to what other ops gave.
+// node's gradient (b->grad), or is added to what other ops gave. The caller
+// does not use t any more.
 void compile_took(struct build *b, uint32_t node, uint32_t t);
 // Gives `dy` to `node` as a gradient of its output, unchanged. `away`: the
 // caller does not use dy any more, so that it may become the node's gradient

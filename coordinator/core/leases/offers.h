@@ -92,8 +92,10 @@ struct offer offers_work(struct coord *c, struct job *job,
 // Returns true if the running evaluation has a range for some worker.
 bool offers_has_range(const struct job *job);
 
-// Returns true if offers_work has something for some worker; `newcomer` is
-// ignored. For `offers` of mode.h.
+// Returns true if some worker may be offered a range or, while the job is
+// RUNNING, what offers_slot has, whatever the mode's `slot` is; false while a
+// shard is not served. Skips closures as offers_next does. `newcomer` is
+// ignored. For `offers` of mode.h: the job has not ended, and does not rest.
 bool offers_work_any(struct coord *c, struct job *job, bool newcomer);
 
 // ---- offers

@@ -68,7 +68,7 @@ void behind_list(struct coord *c, const struct member *m,
 enum sl_err behind_delete(struct coord *c, const char *id,
                           struct sl_error *err);
 
-// Frees the list of unknown jobs.
+// Frees the list of unknown jobs, once, as the coord is freed.
 void behind_release(struct coord *c);
 
 #endif

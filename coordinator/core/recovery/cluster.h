@@ -50,7 +50,8 @@ enum sl_err cluster_open(struct coord *c, struct sl_error *err);
 enum sl_err cluster_judge(struct coord *c, const Sluice__V1__Hello *hello,
                           struct sl_error *err);
 
-// Frees the list of strangers.
+// Frees the list of strangers, once, as the coord is freed; cluster_open need
+// not have been called, and cluster_judge is not called after it.
 void cluster_release(struct coord *c);
 
 #endif
