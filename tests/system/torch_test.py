@@ -245,7 +245,7 @@ def a_gpt_learns_bytes_that_a_process_reads_ahead():
 def processes_that_read_end_with_their_program():
     """Also with one that is killed."""
     with Cluster(psservers=1, workers=0) as c:
-        program = begin(c, "torch_gpt.py")("gpt")
+        program = begin(c, "torch_gpt.py", anew=True)("gpt")
         try:
             job = wait_for("a job", lambda: next(
                 (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
