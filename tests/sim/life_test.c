@@ -16,7 +16,7 @@
 #define SEEDS 100
 #define AUDITED_LIVES 40
 #else
-#define SEEDS 1000
+#define SEEDS 500
 #define AUDITED_LIVES 200
 #endif
 #define SOAK_LOSSES 1000
