@@ -105,8 +105,8 @@ endfunction()
 # A room's library: common/ becomes sluice_common. The builds that only test compile
 # twelve files of a room at once, in half of the time, without the warnings that other
 # builds have: a function, type or table of one file must have no namesake in the room.
-# PLAIN: not this room, in which tests put their files in the place of some. ALONE:
-# files of which a test replaces or wraps a function.
+# PLAIN: not this room, in which tests put their files in the place of some, or whose
+# backends mirror each other. ALONE: files of which a test replaces or wraps a function.
 function(sluice_room name)
     cmake_parse_arguments(ROOM "PLAIN" "" "SOURCES;ALONE;LINK" ${ARGN})
     sluice_mutated(ROOM_SOURCES)

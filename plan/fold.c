@@ -7,15 +7,15 @@
 #include "common/base/num.h"
 #include "common/base/rng.h"
 
-enum { RUN = 64 }; // elements that share a draw
+enum { FOLD_RUN = 64 }; // elements that share a draw
 
 // In a run each element has a sum of its own. The first one's is drawn, else
 // the columns of a kernel of 256 units would each have one sum alone.
 void fold_add(struct fold *f, uint64_t first, const float *x, size_t n)
 {
     while (n > 0) {
-        uint64_t place = sl_mix64(first / RUN), signs = sl_mix64(place);
-        uint64_t from = first % RUN, count = sl_min(n, RUN - from);
+        uint64_t place = sl_mix64(first / FOLD_RUN), signs = sl_mix64(place);
+        uint64_t from = first % FOLD_RUN, count = sl_min(n, FOLD_RUN - from);
 
         for (uint64_t i = 0; i < count; i++) {
             float *sum = &f->sums[(place + from + i) % FOLD_SUMS];

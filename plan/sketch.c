@@ -8,7 +8,7 @@
 #include "common/base/num.h"
 #include "common/base/rng.h"
 
-enum { RUN = SKETCH_NUMBERS - 1 }; // elements of a run, and sums
+enum { SKETCH_RUN = SKETCH_NUMBERS - 1 }; // elements of a run, and sums
 
 uint64_t sketch_seed(uint64_t job, uint64_t closure, uint64_t step)
 {
@@ -26,26 +26,26 @@ static inline double sketch_sign(uint64_t word, unsigned bit)
 // each other, also in one lane of many runs.
 static inline void sketch_run(double *of, uint64_t word, const float *x)
 {
-    double y[RUN], z[RUN];
+    double y[SKETCH_RUN], z[SKETCH_RUN];
 
-    for (unsigned i = 0; i < RUN; i++) {
+    for (unsigned i = 0; i < SKETCH_RUN; i++) {
         y[i] = (double)x[i] * sketch_sign(word, i);
         of[0] += y[i] * y[i];
     }
-    for (unsigned i = 0; i < RUN / 2; i++) {
+    for (unsigned i = 0; i < SKETCH_RUN / 2; i++) {
         z[i] = y[2 * i] + y[2 * i + 1];
-        z[RUN / 2 + i] = y[2 * i] - y[2 * i + 1];
+        z[SKETCH_RUN / 2 + i] = y[2 * i] - y[2 * i + 1];
     }
-    for (unsigned i = 0; i < RUN / 2; i++) {
+    for (unsigned i = 0; i < SKETCH_RUN / 2; i++) {
         y[i] = z[2 * i] + z[2 * i + 1];
-        y[RUN / 2 + i] = z[2 * i] - z[2 * i + 1];
+        y[SKETCH_RUN / 2 + i] = z[2 * i] - z[2 * i + 1];
     }
-    for (unsigned i = 0; i < RUN / 2; i++) {
+    for (unsigned i = 0; i < SKETCH_RUN / 2; i++) {
         z[i] = y[2 * i] + y[2 * i + 1];
-        z[RUN / 2 + i] = y[2 * i] - y[2 * i + 1];
+        z[SKETCH_RUN / 2 + i] = y[2 * i] - y[2 * i + 1];
     }
-    for (unsigned i = 0; i < RUN; i++)
-        of[1 + i] += z[i] * sketch_sign(word, RUN + i);
+    for (unsigned i = 0; i < SKETCH_RUN; i++)
+        of[1 + i] += z[i] * sketch_sign(word, SKETCH_RUN + i);
 }
 
 // Runs begin at multiples of eight; one that is not whole has zeroes beside it.
@@ -55,11 +55,12 @@ void sketch_add(struct sketch *s, uint64_t seed, uint64_t first, const float *x,
     struct sketch sum = *s; // the compiler keeps it in registers
 
     while (n > 0) {
-        uint64_t word = sl_mix64(seed ^ first / RUN), from = first % RUN;
-        uint64_t count = sl_min(n, RUN - from);
-        float some[RUN] = {0};
+        uint64_t word = sl_mix64(seed ^ first / SKETCH_RUN),
+                 from = first % SKETCH_RUN;
+        uint64_t count = sl_min(n, SKETCH_RUN - from);
+        float some[SKETCH_RUN] = {0};
 
-        if (count == RUN) {
+        if (count == SKETCH_RUN) {
             sketch_run(sum.of, word, x);
         } else {
             memcpy(some + from, x, count * sizeof(*x));
