@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs in torch, Keras and JAX of the peers' environment (frameworks.py)."""
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -23,12 +24,11 @@ framework = [None]  # that main_with was told
 
 def run(code, *words, backend="tensorflow", **environment):
     """What a program prints that is to end well. `backend`: Keras'."""
-    environment = {"KERAS_BACKEND": backend, **environment}
-    if framework[0] in WARM and len(environment) == 1:
-        return run_warm(WARM[framework[0]], {**ENVIRONMENT, **environment}, code, *words)
+    always = {**ENVIRONMENT, "KERAS_BACKEND": backend}
+    if framework[0] in WARM and not environment:
+        return run_warm(WARM[framework[0]], always, code, *words)
     done = subprocess.run([PYTHON, "-c", code, *words], check=False, text=True,
-                          capture_output=True,
-                          env={**os.environ, **ENVIRONMENT, **environment})
+                          capture_output=True, env={**os.environ, **always, **environment})
     check_equal(done.returncode, 0, done.stdout + done.stderr)
     return done.stdout
 
@@ -43,8 +43,16 @@ class Forked(Program):
             ("--coordinator", c.address, "--name", name, *words), self.log.name, PYTHON)
 
 
+def some_text(c, size):
+    """Returns an example's argument: a file of so many bytes of text, for a short training."""
+    path = c.dir / "text"
+    path.write_bytes(pathlib.Path("/usr/share/common-licenses/GPL-3").read_bytes()[:size])
+    return f"--file={path}"
+
+
 def begin(c, example, *words, anew=False):
-    """name -> an example as a program of cluster `c`, which people begin `anew`."""
+    """name -> an example as a program of cluster `c`. `anew`: begun as people begin it,
+    not as a fork."""
     path = ROOT / "examples" / example
     return lambda name: (Program(c, name, path, words, python=PYTHON, **ENVIRONMENT)
                          if anew else Forked(c, name, path, words))

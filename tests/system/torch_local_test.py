@@ -3,11 +3,10 @@
 """train.mode local in torch: the program's own optimizer takes the steps. One program
 makes what a loop of DiLoCo makes in one process; programs die, and each sample counts
 once."""
-import pathlib
 import re
 
 from cluster import Cluster, check, check_equal
-from frames import main_with, run, train_and_die
+from frames import main_with, run, some_text, train_and_die
 
 BEGIN = """
 import sys, torch, sluice.torch
@@ -191,9 +190,7 @@ def what_makes_no_sense_is_refused():
 
 def programs_die_and_each_sample_counts_once():
     with Cluster(psservers=2, workers=0) as c:
-        text = c.dir / "text"
-        text.write_bytes(pathlib.Path("/usr/share/common-licenses/GPL-3").read_bytes()[:20000])
-        said = train_and_die(c, "torch_gpt_local.py", (3,), f"--file={text}", "--every=10")
+        said = train_and_die(c, "torch_gpt_local.py", (3,), some_text(c, 20000), "--every=10")
         bits = [float(b) for b in re.findall(r"([\d.]+) bits a byte", said)]
         check(bits and max(bits) < 4.2, f"bits a byte: {bits}", said)
 

@@ -6,7 +6,7 @@ import pathlib
 import re
 
 from cluster import Cluster, check, check_counts, check_equal, wait_for
-from frames import begin, leave, main_with, run, train_and_die
+from frames import begin, leave, main_with, run, some_text, train_and_die
 
 # One worker, in order: what a loop of torch's own computes.
 SAME = """
@@ -235,9 +235,7 @@ def a_resnet_with_batch_norm_learns():
 
 def a_gpt_learns_bytes_that_a_process_reads_ahead():
     with Cluster(psservers=2, workers=0) as c:
-        text = c.dir / "text"
-        text.write_bytes(pathlib.Path("/usr/share/common-licenses/GPL-3").read_bytes()[:16000])
-        said = train_and_die(c, "torch_gpt.py", (15,), f"--file={text}")
+        said = train_and_die(c, "torch_gpt.py", (15,), some_text(c, 16000))
         losses = re.findall(r"loss ([\d.]+):", said)  # nan: of one that came late
         check(losses and float(losses[-1]) < 3.5, said)
 
