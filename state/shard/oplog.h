@@ -72,7 +72,7 @@ struct oplog {
     uint64_t acked;      // the follower has applied so many
     size_t bytes, most;  // of the records, and their limit
     struct list records; // those above `acked`
-    const char *over;    // why it is over; NULL: it is not
+    const char *over;    // reason of oplog_stop; NULL: the log was not stopped
     bool ended;          // OPLOG_END is its last operation
 };
 
