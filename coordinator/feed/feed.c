@@ -9,6 +9,7 @@
 
 #include "common/base/fs.h"
 #include "common/base/mem.h"
+#include "common/base/utf8.h"
 #include "common/run/log.h"
 #include "coordinator/feed/writer.h"
 
@@ -85,25 +86,29 @@ void feed_event(struct feed *f, const struct event *said, const char *text)
     feed_enqueue_drop(f, dropped[1]);
 }
 
+// `line` and `member`: as events_add keeps them.
 static bool feed_is_same_event(const struct event *e, const struct event *said,
-                               const char *text)
+                               const char *line, const char *member)
 {
     return e->uid == said->uid && e->kind == said->kind &&
-           strncmp(e->text, text, EVENT_TEXT - 1) == 0 &&
-           strcmp(e->member, said->member == NULL ? "" : said->member) == 0;
+           strcmp(e->text, line) == 0 && strcmp(e->member, member) == 0;
 }
 
 void feed_event_once(struct feed *f, const struct event *said, const char *text)
 {
     const struct event *e;
     uint64_t now;
+    char line[EVENT_TEXT], member[EVENT_TEXT];
 
     if (f == NULL)
         return;
+    utf8_line(line, sizeof(line), text);
+    utf8_line(member, sizeof(member), said->member == NULL ? "" : said->member);
     now = sl_wall_us(f->clock);
     e = events_last(&f->events, said->uid, ONCE_AMONG);
     for (; e != NULL; e = events_next(&f->events, said->uid, e))
-        if (feed_is_same_event(e, said, text) && now - e->wall_us < ONCE_US)
+        if (feed_is_same_event(e, said, line, member) &&
+            now - e->wall_us < ONCE_US)
             return;
     feed_event(f, said, text);
 }

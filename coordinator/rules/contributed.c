@@ -56,7 +56,7 @@ static uint32_t contributed_at(const struct contributed *c, uint64_t closure)
 
 // Takes a closure into range `at` if that holds it, or begins or ends beside
 // it. Whether a rough range has seen it before is not known: then it is a new
-// one.
+// one, but the range stays rough.
 static bool contributed_extend(struct contributed *c, uint32_t at,
                                uint64_t closure, uint64_t steps)
 {
@@ -68,7 +68,7 @@ static bool contributed_extend(struct contributed *c, uint32_t at,
         r->first = closure;
     else if (closure > r->last)
         r->last = closure;
-    else if (!range_rough(r) || closure == r->last)
+    else if (closure == r->last || r->closures + 1 >= r->last - r->first + 1)
         r->closures--; // it is there
     r->closures++;
     r->steps += steps;

@@ -76,3 +76,18 @@ TEST(contributed, many_ranges_become_fewer_that_hold_them_all)
     for (uint32_t i = 1; i < c.count; i++)
         T_GT(c.ranges[i].first, c.ranges[i - 1].last + 1);
 }
+
+// What it holds of others is not found out by what is added again.
+TEST(contributed, a_rough_range_stays_rough_when_closures_come_again)
+{
+    struct contributed c = {false};
+
+    for (uint64_t k = 0; k < CONTRIBUTED_RANGES; k++)
+        contributed_add(&c, 2 * k, 1);
+    contributed_add(&c, 40, 1); // 0 and 2 become one range, with 1
+    for (unsigned again = 0; again < 3; again++) {
+        contributed_add(&c, 0, 1);
+        T_TRUE(contributed_rough(&c));
+    }
+    T_EQ(c.ranges[0].closures, 2);
+}

@@ -94,6 +94,7 @@ TEST(feed, one_job_takes_no_more_room_than_its_own)
 TEST(feed, what_others_repeat_is_said_once_a_minute)
 {
     struct feed *f = fresh();
+    char text[2 * EVENT_TEXT] = "";
     const struct event said = {.kind = EVENT_CALL_REFUSED, .member = "m"};
 
     for (unsigned i = 0; i < 100; i++)
@@ -103,6 +104,11 @@ TEST(feed, what_others_repeat_is_said_once_a_minute)
     clock_fake_advance_ms(&at, 61000);
     feed_event_once(f, &said, "no");
     T_EQ(count(f, 0), 3);
+    memset(text, 'y', sizeof(text) - 1);
+    text[0] = '\t';
+    for (unsigned i = 0; i < 100; i++)
+        feed_event_once(f, &said, text); // which is kept cut and escaped
+    T_EQ(count(f, 0), 4);
     feed_free(f);
 }
 
