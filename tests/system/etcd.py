@@ -3,14 +3,17 @@
 
     with Etcd() as e:
         e.endpoints             "127.0.0.1:p,127.0.0.1:q,127.0.0.1:r"
-        e.put("key", "value")   by etcdctl, as get, keys, delete and ctl
+        e.put("key", "value")   over HTTP where that answers, as get and revisions,
+                                else by etcdctl, as keys, delete and ctl
         e.kill(e.leader())      its folder stays; start(i) begins it again
         e.pause(i), e.resume(i)
         e.save(file)            a snapshot; e.restore(file) makes new members of it
 
 The members are processes of this one and are ended by pid.
 """
+import base64
 import contextlib
+import http.client
 import json
 import os
 import pathlib
@@ -41,7 +44,7 @@ class Etcd:
         self.clients = [f"127.0.0.1:{free_port()}" for _ in range(members)]
         self.peers = [f"http://127.0.0.1:{free_port()}" for _ in range(members)]
         self.token = "first"  # a restored cluster has another one
-        self.processes = {}
+        self.processes, self.paused = {}, set()
 
     @property
     def endpoints(self):
@@ -103,12 +106,15 @@ class Etcd:
             def healthy(i=i):
                 code = self.processes[i].poll()
                 check(code is None, f"member {i} of etcd ended with {code}")
-                return self.try_ctl("get", "health", only=i).returncode == 0
+                if self.tls:
+                    return self.try_ctl("get", "health", only=i).returncode == 0
+                return self.call(i, "range", key="health") is not None
             wait_for(f"member {i} of etcd", healthy)
 
     def kill(self, i, how=signal.SIGKILL):
         """Ends a member and collects it; its folder stays."""
         process = self.processes.pop(i)
+        self.paused.discard(i)
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(how)  # first: a stopped one does nothing more
             process.send_signal(signal.SIGCONT)
@@ -116,9 +122,37 @@ class Etcd:
 
     def pause(self, i):
         self.processes[i].send_signal(signal.SIGSTOP)
+        self.paused.add(i)
 
     def resume(self, i):
         self.processes[i].send_signal(signal.SIGCONT)
+        self.paused.discard(i)
+
+    # ---- over HTTP: a process of etcdctl for each look costs more than what it looks at
+
+    def call(self, i, method, limit_s=5, **words):
+        """What a member answers to a call of etcd's KV service, whose keys and values are
+        base64; None where it answers with an error, or not at all."""
+        host, port = self.clients[i].split(":")
+        there = http.client.HTTPConnection(host, int(port), timeout=limit_s * LIMIT)
+        try:
+            there.request("POST", f"/v3/kv/{method}", json.dumps(
+                {name: base64.b64encode(text.encode()).decode() for name, text in words.items()}))
+            answer = there.getresponse()
+            told = json.loads(answer.read())
+            return told if answer.status == 200 else None
+        except (OSError, http.client.HTTPException, json.JSONDecodeError):
+            return None
+        finally:
+            there.close()
+
+    def ask(self, method, **words):
+        """What the first member that answers does; None if none does, or asks for a
+        certificate: etcdctl can say why."""
+        if self.tls:
+            return None
+        each = (self.call(i, method, **words) for i in set(self.processes) - self.paused)
+        return next((told for told in each if told is not None), None)
 
     # ---- etcdctl
 
@@ -141,20 +175,28 @@ class Etcd:
         return done.stdout
 
     def put(self, key, value):
-        self.ctl("put", "--", key, value)
+        if self.ask("put", key=key, value=value) is None:
+            self.ctl("put", "--", key, value)
+
+    def range(self, key):
+        """The key and all that etcd has of it, as JSON; None if there is none."""
+        told = self.ask("range", key=key)
+        if told is None:
+            told = json.loads(self.ctl("get", "-w", "json", key))
+        return told["kvs"][0] if "kvs" in told else None
 
     def get(self, key):
         """The value of a key, or None."""
-        lines = self.ctl("get", key).splitlines()
-        return lines[1] if len(lines) > 1 else None
+        found = self.range(key)
+        return found and base64.b64decode(found.get("value", "")).decode()
 
     def keys(self, prefix=""):
         return self.ctl("get", "--prefix", "--keys-only", prefix).split()
 
     def revisions(self, key):
         """(create, modify) of a key, or None."""
-        found = json.loads(self.ctl("get", "-w", "json", key)).get("kvs")
-        return found and (found[0]["create_revision"], found[0]["mod_revision"])
+        found = self.range(key)
+        return found and (int(found["create_revision"]), int(found["mod_revision"]))
 
     def delete(self, prefix):
         self.ctl("del", "--prefix", prefix)

@@ -11,7 +11,8 @@ A coordinator that ends is started again by revive(), as a unit's Restart= does 
 import re
 import subprocess
 
-from cluster import BIN, LIMIT, Cluster, check, wait_for
+import asker
+from cluster import BIN, LIMIT, ROOT, Cluster, check, wait_for
 
 PREFIX = "sluice"
 KEY = f"{PREFIX}/leader"
@@ -29,7 +30,7 @@ class Standbys(Cluster):
         self.address = ",".join(self.places)
         if self.asker:
             self.asker.close()
-            self.asker = None  # it knows one address
+            self.asker = None  # leads() finds out whom it can ask
 
     def command(self, name):
         line = super().command(name)
@@ -70,10 +71,15 @@ class Standbys(Cluster):
         return value and self.names[self.told.index(value.split()[0])]
 
     def serves(self, name):
-        """Whether a coordinator answers as the one that leads."""
-        done = self.run("--coordinator", self.places[self.index(name)], "--timeout", "2s",
-                        "-o", "json", "jobs", want=None)
-        return done.returncode == 0
+        """Whether a coordinator answers as the one that leads: then it is asked from here
+        on for what this cluster is."""
+        place = self.places[self.index(name)]
+        if not asker.available() or not place.startswith("unix:"):
+            return self.run("--coordinator", place, "--timeout", "2s", "-o", "json", "jobs",
+                            want=None).returncode == 0
+        if self.asker is None or self.asker.address != place:
+            self.asker = asker.Asker(place, ROOT / "proto")
+        return self.asker.cluster(2 * LIMIT) is not None
 
     def leads(self, but=None, limit_s=60):
         """Waits until a coordinator, another one than `but`, leads and serves."""
