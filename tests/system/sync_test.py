@@ -71,21 +71,21 @@ def check_same_bits(job, draw, apart, last):
 
 def the_same_bits_however_many_workers_and_whoever_dies():
     """Images are changed as they are read, by amounts that depend on the sample alone."""
-    job = sync_job("bits", 4, samples=3200, epochs=30, seed=7)
+    job = sync_job("bits", 4, samples=1600, epochs=20, seed=7)
     job["loss"] = "categorical_crossentropy"
     job["data"]["train"]["augment"] = [{"crop": 2}, {"rotate": 10}, {"brightness": 0.1},
                                        {"mixup": 0.2}]
-    check_same_bits(job, dice, (20, 150), 3000)
+    check_same_bits(job, dice, (20, 100), 1000)
 
 
 def a_shard_that_falls_back_is_served_first():
     """Killed psservers come back behind the others: their rounds are done
     again, and whoever was ahead is called back (Y4)."""
     with Cluster(psservers=2, workers=3) as c:
-        job = c.submit(sync_job("back", 3, epochs=30))
+        job = c.submit({**sync_job("back", 3, epochs=10), "checkpoint": {"every_seconds": 0.2}})
         wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 0)
         for _ in range(4):
-            c.wait_steps(job, min(c.steps(job) + dice.randint(20, 200), 200 * 30))
+            c.wait_steps(job, min(c.steps(job) + dice.randint(20, 200), 200 * 10))
             c.restart(f"ps-{dice.randrange(2)}")
         c.restart("coordinator")
         check_counts(c.wait_state(job))
@@ -98,7 +98,7 @@ def audits_compare_gradients_and_blame_nobody():
     results = []
     for audit in (0, 0.5):
         with Cluster(psservers=2, workers=3) as c:
-            job = c.submit(sync_job("audited", 3, samples=1013, batch=50, epochs=20,
+            job = c.submit(sync_job("audited", 3, samples=1013, batch=50, epochs=12,
                                     audit=audit))
             c.wait_steps(job, 100)
             c.restart("w-1")
@@ -126,7 +126,7 @@ def workers_of_other_kinds_are_compared_within_a_bound():
                      ["--device", "cpu,cpu"]):
             c.kill("w-1")
             c.start("w-1", kind)
-            done = c.wait_state(c.submit(sync_job("kinds", 3, epochs=1, audit=1)))
+            done = c.wait_state(c.submit(sync_job("kinds", 3, samples=1600, epochs=1, audit=1)))
             check_counts(done)
             found = {key: int(n) for key, n in done["audit"].items()}
             check(found["compared"] > 0, f"{kind}: nothing is compared")
@@ -137,13 +137,15 @@ def jobs_go_on_in_the_other_mode():
     """What was stopped in the middle of async has counted steps here and there:
     they are in no round, and each counts once all the same. And back."""
     with Cluster(psservers=2, workers=3) as c:
-        job = c.submit(mlp_job("first", epochs=100, steps_per_closure=1))
+        def job_of(name, **more):
+            return {**mlp_job(name, epochs=20, steps_per_closure=1, **more),
+                    "checkpoint": {"every_seconds": 0.1}}
+        job = c.submit(job_of("first"))
         wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 0)
         c.run("stop", job)
         for mode in ("sync", "async"):
             more = {"mode": mode, "contributions": 4} if mode == "sync" else {}
-            job = c.submit(mlp_job(mode, epochs=100, steps_per_closure=1, **more),
-                           "--resume", job)
+            job = c.submit(job_of(mode, **more), "--resume", job)
             if mode == "sync":
                 wait_for("another cut", lambda: int(c.status(job)["cuts"]) > 1)
                 c.run("stop", job)
