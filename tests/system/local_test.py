@@ -170,7 +170,7 @@ def what_numpy_computes_of_directions():
 
 
 def the_same_bits_however_many_workers_and_whoever_dies():
-    check_same_bits(local_job("bits", 4, 5, samples=6400, epochs=10, seed=7), dice, (5, 40), 380)
+    check_same_bits(local_job("bits", 4, 5, samples=3200, epochs=12, seed=7), dice, (5, 30), 230)
 
 
 def everything_dies_and_each_sample_counts_once():
@@ -179,13 +179,13 @@ def everything_dies_and_each_sample_counts_once():
     with Cluster(psservers=2, workers=3) as c:
         c.kill("w-2")
         c.start("w-2", ["--device", "cpu,cpu"])
-        spec = local_job("all", 3, 4, samples=12800, epochs=20, backup=1)
+        spec = local_job("all", 3, 4, samples=6400, epochs=18, backup=1)
         spec["train"]["inner"]["moments"] = "keep"
         spec["checkpoint"] = {"every_seconds": 0.2}
         job = c.submit(spec)
         wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 0)
         for _ in range(6):
-            c.wait_steps(job, min(c.steps(job) + dice.randint(5, 60), 1900))
+            c.wait_steps(job, min(c.steps(job) + dice.randint(5, 60), 850))
             c.restart(dice.choice(["ps-0", "ps-1", "w-0", "w-1", "coordinator"]))
         check_counts(c.wait_state(job))
 
@@ -193,7 +193,7 @@ def everything_dies_and_each_sample_counts_once():
 def moments_outlive_their_worker():
     """One worker, which is killed, and another one that goes on with its moments: the
     bits are those of a worker that was never killed. Without the moments they are not."""
-    spec = local_job("moments", 1, 5, samples=6400, epochs=40, seed=7)
+    spec = local_job("moments", 1, 5, samples=6400, epochs=10, seed=7)
     spec["placement"] = {"partitioner": "fixed", "shards": 3}
     results = {}
     with Cluster(psservers=2, workers=1) as c:
@@ -202,8 +202,8 @@ def moments_outlive_their_worker():
                                     ("forgets", {"moments": "keep"}, True)):
             spec["train"]["inner"] = {"steps": 5, **inner}
             job = c.submit({**spec, "name": name})
-            for at in (100, 400, 700, 1000) if killed else ():
-                c.wait_steps(job, at + dice.randint(0, 200))
+            for at in (25, 100, 175, 250) if killed else ():
+                c.wait_steps(job, at + dice.randint(0, 50))
                 c.restart("w-0")
             if name == "dies":
                 wait_for("the moments' age",
@@ -217,14 +217,14 @@ def moments_outlive_their_worker():
 def moments_come_back_with_their_shards():
     """Psservers that are started again have them from their snapshots, and a new worker
     takes them from there."""
-    spec = local_job("files", 2, 5, samples=6400, epochs=40, seed=7)
+    spec = local_job("files", 2, 5, samples=6400, epochs=20, seed=7)
     spec["train"]["inner"] = {"steps": 5, "moments": "store", "moments_every": 2,
                               "up": "int8", "down": "int8"}
     spec["checkpoint"] = {"every_seconds": 0.2}
     with Cluster(psservers=2, workers=2) as c:
         job = c.submit(spec)
-        for at in (100, 400, 700):
-            c.wait_steps(job, at + dice.randint(0, 100))
+        for at in (50, 200, 350):
+            c.wait_steps(job, at + dice.randint(0, 50))
             for name in ("ps-0", "ps-1", "w-0", "w-1"):
                 c.kill(name)
             for name in ("ps-0", "ps-1", "w-0", "w-1"):
@@ -239,7 +239,7 @@ def jobs_go_on_and_go_over():
     """A resumed job has the outer optimizer's slots. From another mode only values can
     come: its psservers have other slots."""
     with Cluster(psservers=2, workers=2) as c:
-        job = c.submit(local_job("first", 2, 5, samples=6400, epochs=50))
+        job = c.submit(local_job("first", 2, 5, samples=6400, epochs=25))
         wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 0)
         c.run("stop", job)
         c.wait_state(job, "stopped")
@@ -251,7 +251,7 @@ def jobs_go_on_and_go_over():
         c.run("export", job, "--to", c.dir / "half.safetensors")
         other = c.submit(mlp_job("weights", epochs=1), "--weights", c.dir / "half.safetensors")
         check_counts(c.wait_state(other))
-        done = c.wait_state(c.submit(local_job("first", 2, 5, samples=6400, epochs=50),
+        done = c.wait_state(c.submit(local_job("first", 2, 5, samples=6400, epochs=25),
                                      "--resume", job))
         check_counts(done)
         check(done["evaluations"][-1]["accuracy"] > 0.8,
