@@ -40,14 +40,14 @@ def every_pair_learns_as_f32_does():
     with Cluster(psservers=2, workers=2) as c:
         best = {}
         for up, down in [("f32", "f32"), ("topk2", "f32"), *PAIRS]:
-            spec = coded(f"{up}-{down}", up, down, 2, 10, epochs=10, seed=7)
+            spec = coded(f"{up}-{down}", up, down, 2, 10, epochs=5, seed=7)
             if up == "topk2":
                 spec["train"]["inner"]["moments"] = "keep"
             if (up, down) == ("topk2", "f32"):  # the same in f32
                 spec["train"]["inner"]["up"] = "f32"
                 spec["train"]["outer"] = {"type": "sgd", "learning_rate": 1.0}
             done = trained(c, spec)
-            check_equal(int(done["shards"][0]["counts"]["version"]), 100, "rounds")
+            check_equal(int(done["shards"][0]["counts"]["version"]), 50, "rounds")
             best[up, down] = min(e["loss"] for e in done["evaluations"])
             print(f"{up} up, {down} down: loss {best[up, down]:.3f}")
         for up, down in PAIRS:
@@ -59,8 +59,8 @@ def every_pair_learns_as_f32_does():
 def the_same_bits_whoever_computes_and_dies():
     """Each worker adds the same changes, or is sent the whole; so with codes that keep
     nothing back it does not matter who computes what."""
-    check_same_bits(coded("bits", "e3m0", "e3m0", 4, 5, samples=6400, epochs=10, seed=7), dice,
-                    (5, 40), 380)
+    check_same_bits(coded("bits", "e3m0", "e3m0", 4, 5, samples=3200, epochs=12, seed=7), dice,
+                    (5, 30), 230)
 
 
 def moving_statistics_are_exact():
@@ -85,12 +85,12 @@ def everything_dies_and_each_sample_counts_once():
     """What topk2 has kept back dies with its worker, and goes out with one that leaves;
     a psserver that comes back sends all of its parameters. The counts know of neither."""
     with Cluster(psservers=2, workers=3) as c:
-        spec = coded("all", "topk2", "e3m0", 3, 4, samples=12800, epochs=20)
+        spec = coded("all", "topk2", "e3m0", 3, 4, samples=6400, epochs=18)
         spec["checkpoint"] = {"every_seconds": 0.2}
         job = c.submit(spec)
         wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 0)
         for _ in range(6):
-            c.wait_steps(job, min(c.steps(job) + dice.randint(5, 60), 1900))
+            c.wait_steps(job, min(c.steps(job) + dice.randint(5, 60), 850))
             c.restart(dice.choice(["ps-0", "ps-1", "w-0", "w-1", "coordinator"]))
         c.wait_attached("w-2")  # the coordinator may have died last
         c.run("drain", "w-2")
@@ -103,11 +103,11 @@ def everything_dies_and_each_sample_counts_once():
 def a_job_goes_on_in_other_codes():
     """A cut has the parameters themselves."""
     with Cluster(psservers=2, workers=2) as c:
-        job = c.submit(coded("first", "int8", "int8", 2, 5, samples=6400, epochs=50))
+        job = c.submit(coded("first", "int8", "int8", 2, 5, samples=6400, epochs=25))
         wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 0)
         c.run("stop", job)
         c.wait_state(job, "stopped")
-        again = coded("first", "e3m0", "e3m0", 2, 5, samples=6400, epochs=50)
+        again = coded("first", "e3m0", "e3m0", 2, 5, samples=6400, epochs=25)
         done = c.wait_state(c.submit(again, "--resume", job))
         check_counts(done)
         check(done["evaluations"][-1]["accuracy"] > 0.8,
