@@ -44,10 +44,10 @@ def ring_job(name, epochs=3, workers=3, **train):
 class Rounds(Training):
     """Training in a ring."""
 
-    def __init__(self, c, name, epochs=30, spec=None, **train):
+    def __init__(self, c, name, epochs=20, spec=None, **train):
         spec = spec or ring_job(name, epochs=epochs // SCALE, **train)
         spec["checkpoint"]["every_seconds"] = 0.3  # one in the first half
-        super().__init__(c, spec, dice, 50 // SCALE, 300 // SCALE)
+        super().__init__(c, spec, dice, 30 // SCALE, 150 // SCALE)
 
     def wait_ranks(self, ranks):
         wait_for(f"a ring of {ranks}",
@@ -99,7 +99,7 @@ def ranks_average_to_the_bits_of_one():
 def a_rank_is_killed_and_another_joins():
     with Ring(workers=3) as c:
         training = Rounds(c, "kill")
-        for _ in range(4):
+        for _ in range(2):
             training.some_steps_on()
             name = f"w-{dice.randrange(3)}"
             c.kill(name)
@@ -116,6 +116,7 @@ def a_newcomer_copies_while_the_others_go_on():
         with Ring(workers=3, worker_args=more) as c:
             training = Rounds(c, "ahead", epochs=120, contributions=3)
             training.spec["model"]["layers"][1]["units"] = 2048
+            training.steps = (10, 40)
             name = f"w-{dice.randrange(3)}"
             training.some_steps_on()
             c.kill(name)
@@ -189,7 +190,8 @@ def ranks_of_other_hosts_sum_over_the_network():
     """Without shared memory a worker is a host of its own."""
     for wire in ("f32", "bf16", "f16"):
         with Ring(workers=3, worker_args=["--shm", "off"]) as c:
-            training = Rounds(c, "net", epochs=12, wire=wire)
+            training = Rounds(c, "net", epochs=6, wire=wire)
+            training.spec["model"]["layers"][1]["units"] = 16
             training.some_steps_on()
             wait_for("what a sum costs to be told", lambda: int(
                 training.busy().get("sum_bytes", 0)) > 0)
@@ -313,7 +315,7 @@ def audits_compare_gradients_and_blame_no_rank():
 
 def rounds_that_had_begun_are_torn():
     with Ring(workers=3, worker_args=["--shm", "off", *OPS]) as c:
-        training = Rounds(c, "torn", spec=large_job(c, "torn", epochs=6))
+        training = Rounds(c, "torn", spec=large_job(c, "torn", epochs=4))
         training.steps = (20, 20)
         for i in range(3):
             training.some_steps_on()
@@ -327,7 +329,7 @@ def the_only_rank_is_killed():
     """Nobody holds the state: the last cut is the base, or the seed."""
     with Ring(workers=1) as c:
         training = Rounds(c, "only", workers=1)
-        for _ in range(3):
+        for _ in range(2):
             training.some_steps_on()
             c.restart("w-0")
         training.wait_checkpoint()
@@ -350,7 +352,7 @@ def all_ranks_are_killed():
 def the_coordinator_is_killed_and_restarted():
     with Ring(workers=2) as c:
         training = Rounds(c, "coordinator", workers=2)
-        for _ in range(3):
+        for _ in range(2):
             training.some_steps_on()
             c.restart("coordinator")
         training.some_steps_on()
@@ -376,6 +378,7 @@ def a_silent_rank_takes_nothing_of_the_others_with_it():
     with Ring(workers=3, worker_args=["--shm", "off"]) as c:
         training = Rounds(c, "full", epochs=120)
         training.spec["model"]["layers"][1]["units"] = 1024
+        training.steps = (10, 40)
         training.some_steps_on()
         c.pause("w-1")
         training.wait_ranks(2)
