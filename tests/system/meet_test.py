@@ -63,7 +63,7 @@ def everything_dies_and_each_sample_counts_once():
     for quorum in (2, 1):
         # What of rounds is of directions, and norms, is of no count.
         more = {"average": "direction", "norm": "median"} if quorum > 1 else {}
-        check_survives(meet_job("all", quorum, 4, samples=12800, epochs=20, **more), dice, 1500)
+        check_survives(meet_job("all", quorum, 4, samples=6400, epochs=14, **more), dice, 500)
 
 
 def the_last_contributions_are_too_few_for_a_round_and_are_counted():
@@ -94,7 +94,7 @@ def a_paused_job_has_all_that_came_in_its_checkpoint():
 
 def each_contribution_is_an_update_with_a_quorum_of_one():
     with Cluster(psservers=2, workers=3) as c:
-        done = c.wait_state(c.submit(meet_job("one", 1, 3, samples=6400, epochs=30)))
+        done = c.wait_state(c.submit(meet_job("one", 1, 3, samples=6400, epochs=15)))
         check_counts(done)
         for shard in done["shards"]:
             check_equal(shard["counts"]["version"], shard["counts"]["applied"], "updates")
@@ -108,14 +108,14 @@ def each_contribution_is_an_update_with_a_quorum_of_one():
 
 def a_job_goes_on_from_a_cut():
     with Cluster(psservers=2, workers=2) as c:
-        job = c.submit(meet_job("first", 2, 4, samples=6400, epochs=60))
+        job = c.submit(meet_job("first", 2, 4, samples=6400, epochs=20))
         wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 0)
         c.run("stop", job)
         c.wait_state(job, "stopped")
-        again = meet_job("again", 2, 4, samples=6400, epochs=60)
+        again = meet_job("again", 2, 4, samples=6400, epochs=20)
         check_counts(c.wait_state(c.submit(again, "--resume", job)))
         path = c.dir / "one.yaml"
-        path.write_text(json.dumps(meet_job("one", 1, 4, samples=6400, epochs=60)))
+        path.write_text(json.dumps(meet_job("one", 1, 4, samples=6400, epochs=20)))
         done = c.run("submit", path, "--no-wait", "--resume", job, want=None)
         check("optimizer.delay" in done.stderr, "slots of another optimizer", done.stderr)
 

@@ -117,8 +117,8 @@ def rounds_of_contributions_of_any_length_count_each_closure_once():
 
 def everything_dies_and_each_closure_counts_once():
     for quorum, pace in ((2, "own"), (1, "equal")):
-        check_survives(sets_job("all", quorum, 4, pace=pace, samples=12800, epochs=20), dice,
-                       3000)
+        check_survives(sets_job("all", quorum, 4, pace=pace, samples=6400, epochs=18), dice,
+                       1500)
 
 
 if __name__ == "__main__":
