@@ -6,6 +6,7 @@ processes ran on one host, so `us`, the monotonic clock, orders their events:
 what caused another event has the smaller stamp.
 """
 import collections
+import functools
 import json
 import pathlib
 
@@ -108,6 +109,7 @@ def mix64(x):
     return x ^ (x >> 31)
 
 
+@functools.cache
 def digest_of(epoch, samples):
     """What a whole epoch adds up to."""
     seed = mix64(epoch)
