@@ -207,7 +207,7 @@ def check_told(c, done, vectors):
 def everything_dies_and_each_closure_counts_once():
     for quorum, overlap in ((2, 0), (2, 2), (1, 2)):
         check_survives(fragments_job("all", quorum, 4, overlap=overlap, samples=6400,
-                                     epochs=20), dice, 1200)
+                                     epochs=9), dice, 500)
 
 
 if __name__ == "__main__":
