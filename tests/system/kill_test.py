@@ -23,13 +23,13 @@ dice = random.Random(SEED)
 SCALE = 3 if PATIENCE > 1 else 1
 
 
-def long_job(name, epochs=30, **train):
+def long_job(name, epochs=20, **train):
     return mlp_job(name, samples=6400, epochs=epochs // SCALE,
                    **{"steps_per_closure": 10, **train})
 
 
 def training(c, name, **train):
-    return Training(c, long_job(name, **train), dice, 50 // SCALE, 300 // SCALE)
+    return Training(c, long_job(name, **train), dice, 30 // SCALE, 150 // SCALE)
 
 
 def kill_one(c, jobs, name):
@@ -48,29 +48,29 @@ def kill_one(c, jobs, name):
 def workers_killed_inside_closures():
     with Cluster(psservers=2, workers=3) as c:
         jobs = training(c, "kill-worker")
-        for _ in range(6):
+        for _ in range(3):
             kill_one(c, jobs, f"w-{dice.randrange(3)}")
         jobs.some_steps_on()
         jobs.end()
-        jobs.check_total("workers_lost", 6)
+        jobs.check_total("workers_lost", 3)
         jobs.check_total("closures_retried", 1)
 
 
 def workers_killed_inside_micro_batches():
     """A step of eight is lost with its worker, or pushed: never half of it."""
     with Cluster(psservers=2, workers=2) as c:
-        jobs = training(c, "kill-micro", epochs=12, batch=4, accumulate=8)
-        for _ in range(4):
+        jobs = training(c, "kill-micro", epochs=8, batch=4, accumulate=8)
+        for _ in range(2):
             kill_one(c, jobs, f"w-{dice.randrange(2)}")
         jobs.some_steps_on()
         jobs.end()
-        jobs.check_total("workers_lost", 4)
+        jobs.check_total("workers_lost", 2)
 
 
 def the_only_worker_killed_between_closures():
     with Cluster(psservers=1, workers=1) as c:
-        jobs = training(c, "only-worker", epochs=15, steps_per_closure=1)
-        for _ in range(3):
+        jobs = training(c, "only-worker", epochs=6, steps_per_closure=1)
+        for _ in range(2):
             jobs.strike(lambda: c.kill("w-0"), lambda: c.start("w-0"),
                         lambda now: "worker" in now["reason"])
             c.start("w-0")
@@ -79,7 +79,7 @@ def the_only_worker_killed_between_closures():
 
 def a_silent_worker_is_replaced_and_may_wake_up():
     with Cluster(psservers=2, workers=2, worker_args=OPS) as c:
-        jobs = training(c, "silent")
+        jobs = training(c, "silent", epochs=30)
         jobs.some_steps_on()
         # Ready is not attached: the other worker may have counted those steps.
         wait_for("w-0 to compute", lambda: value(
@@ -96,12 +96,12 @@ def a_silent_worker_is_replaced_and_may_wake_up():
 def psserver_killed_and_restarted():
     with Cluster(psservers=2, workers=2) as c:
         jobs = training(c, "kill-ps")
-        for victim in ("ps-0", "ps-1", "ps-0"):
+        for victim in ("ps-0", "ps-1"):
             jobs.strike(lambda: c.kill(victim), lambda: c.start(victim),
                         lambda now: victim in now["reason"])
             c.start(victim)
         jobs.end()
-        jobs.check_total("psservers_lost", 3)
+        jobs.check_total("psservers_lost", 2)
 
 
 def psserver_without_any_snapshot_starts_from_the_seed():
@@ -117,11 +117,11 @@ def psserver_without_any_snapshot_starts_from_the_seed():
 def coordinator_killed_and_restarted():
     with Cluster(psservers=2, workers=2) as c:
         jobs = training(c, "kill-coordinator")
-        for _ in range(3):
+        for _ in range(2):
             jobs.some_steps_on()
             c.restart("coordinator")
         jobs.end()
-        check_equal(sum(int(done["coordinator_restarts"]) for done in jobs.done), 3,
+        check_equal(sum(int(done["coordinator_restarts"]) for done in jobs.done), 2,
                     "restarts")
 
 
@@ -135,8 +135,8 @@ def an_accepted_job_survives_the_coordinator():
 
 def everything_killed_again_and_again():
     with Cluster(psservers=2, workers=3) as c:
-        jobs = training(c, "all", epochs=60)
-        for _ in range(10):
+        jobs = training(c, "all")
+        for _ in range(6):
             jobs.some_steps_on()
             names = ["coordinator", "ps-0", "ps-1", "w-0", "w-1", "w-2"]
             victims = dice.sample(names, dice.choice([1, 1, 2, 3]))
@@ -151,7 +151,7 @@ def everything_killed_again_and_again():
 
 def a_drained_worker_hands_back_and_ends_with_143():
     with Cluster(psservers=1, workers=2) as c:
-        jobs = training(c, "drain", epochs=15)
+        jobs = training(c, "drain", epochs=10)
         jobs.some_steps_on()
         status = c.kill("w-0", signal.SIGTERM)
         check(status in (143, -signal.SIGTERM), f"exit status {status}")

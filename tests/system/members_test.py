@@ -159,7 +159,7 @@ def a_lost_worker_is_told_until_its_name_comes_again():
 def a_psserver_is_lost_for_good_and_jobs_go_on():
     """The two ways of deploy/RUNBOOK.md, where the store is shared."""
     with Cluster(psservers=2, workers=1) as c:
-        spec = mlp_job("orphan", samples=6400, epochs=80, steps_per_closure=10)
+        spec = mlp_job("orphan", samples=3200, epochs=30, steps_per_closure=10)
         job = c.submit(spec)
         c.wait_steps(job, 110)  # beyond the checkpoint of the first epoch
         wait_for("a checkpoint", lambda: int(c.status(job)["cuts"]))
