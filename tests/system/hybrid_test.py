@@ -42,7 +42,7 @@ def wait_groups(c, job, sizes):
 
 def groups_train_and_leave_nobody_out():
     with Cluster(psservers=2, workers=5) as c:
-        job = c.submit(hybrid_job("groups", size=2, epochs=20 // SCALE))
+        job = c.submit(hybrid_job("groups", size=2, epochs=9 // SCALE))
         wait_groups(c, job, [2, 2, 1])
         done = c.wait_state(job)
         check_counts(done)
@@ -106,9 +106,9 @@ def a_leader_without_a_share_sends_the_sum():
 class Groups(Training):
     """Training in groups."""
 
-    def __init__(self, c, name, epochs=12, **train):
+    def __init__(self, c, name, epochs=6, **train):
         super().__init__(c, hybrid_job(name, epochs=epochs // SCALE, **train), dice,
-                         20 // SCALE, 100 // SCALE)
+                         20 // SCALE, 60 // SCALE)
 
     def wait_groups(self, sizes):
         wait_for(f"groups of {sizes}", lambda: sorted(
@@ -171,7 +171,7 @@ def coordinator_and_psserver_are_killed():
 
 def groups_sum_over_the_network():
     with Cluster(psservers=1, workers=3, worker_args=["--shm", "off"]) as c:
-        training = Groups(c, "net", epochs=12, size=3, by="any", wire="bf16")
+        training = Groups(c, "net", epochs=3, size=3, by="any", wire="bf16")
         training.wait_groups([3])
         training.some_steps_on()
         c.restart(training.one(False))

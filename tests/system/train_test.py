@@ -12,9 +12,9 @@ from events_test import ask
 def conv_net_reaches_accuracy_on_a_subset():
     job = mlp_job("conv", samples=6000, epochs=6, batch=64)
     job["model"]["layers"] = [
-        {"type": "conv2d", "filters": 32, "kernel_size": 3, "activation": "relu"},
+        {"type": "conv2d", "filters": 16, "kernel_size": 3, "activation": "relu"},
         {"type": "max_pooling2d", "pool_size": 2},
-        {"type": "conv2d", "filters": 64, "kernel_size": 3, "activation": "relu"},
+        {"type": "conv2d", "filters": 32, "kernel_size": 3, "activation": "relu"},
         {"type": "max_pooling2d", "pool_size": 2},
         {"type": "flatten"},
         {"type": "dense", "units": 64, "activation": "relu"},
@@ -30,7 +30,7 @@ def conv_net_reaches_accuracy_on_a_subset():
 
 
 def optimizers_and_layers_of_the_graph_form_train():
-    job = mlp_job("graph", samples=2560, epochs=2, batch=32)
+    job = mlp_job("graph", samples=640, epochs=2, batch=32)
     job["model"]["layers"] = [
         {"type": "conv2d", "name": "a", "filters": 8, "kernel_size": 3,
          "padding": "same", "activation": "relu", "inputs": ["input"]},
@@ -124,7 +124,7 @@ def an_embedding_learns_what_its_numbers_mean():
 
 def two_jobs_share_the_workers():
     with Cluster(psservers=1, workers=0) as c:
-        jobs = [c.submit(mlp_job(name, epochs=15)) for name in ("first", "second")]
+        jobs = [c.submit(mlp_job(name, epochs=5)) for name in ("first", "second")]
         for name in ("w-0", "w-1"):  # both jobs are there before anybody trains
             c.start(name)
         began, ended = [], []
