@@ -90,7 +90,7 @@ def nets_of_depthwise_convolutions_and_of_attention_learn():
             {"type": "dense", "units": 10}]}
     with shared(psservers=2, workers=2) as c:
         for name, layers in nets.items():
-            job = mlp_job(name, samples=3200, epochs=3)
+            job = mlp_job(name, samples=3200, epochs=2)
             job["model"]["layers"] = layers
             done = c.wait_state(c.submit(job))
             check_counts(done)
