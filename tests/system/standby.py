@@ -88,6 +88,11 @@ class Standbys(Cluster):
             return name and name != but and name in self.processes and self.serves(name) and name
         return wait_for("a coordinator to lead", probe, limit_s)
 
+    def pause(self, name):
+        super().pause(name)
+        if name in self.names:
+            self.asker = None  # it would wait for that one
+
     def resign(self, name, want=0):
         """What ExecStopPost= of its unit does after it has died."""
         done = subprocess.run(
