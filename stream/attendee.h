@@ -83,7 +83,7 @@ enum sl_err attendee_new(struct attendee **out,
                          struct sl_error *err);
 
 // Dials for the first time, in the loop's next turn; from then on callbacks
-// run. Called once.
+// run. Called once, and not after attendee_close or attendee_stop.
 void attendee_start(struct attendee *a);
 
 // Queues a copy of `up` to be sent and returns true. Returns false if no stream

@@ -32,9 +32,9 @@
 //          written by a newer version. A call that fails has written nothing
 //          and leaves its outputs alone, but where it is said; `err` may be
 //          NULL, and a string only where it is said. That a job has a row is
-//          the caller's to know: writes do not check it, and a write to the
-//          row of an unknown job is SL_OK and changes nothing. SL_ENOENT of a
-//          read has no text in *err.
+//          the caller's to know: writes do not check it, and a write to the row
+//          of an unknown job or shard is SL_OK and changes nothing. SL_ENOENT
+//          of a read has no text in *err.
 #ifndef COORDINATOR_JOURNAL_JOURNAL_H
 #define COORDINATOR_JOURNAL_JOURNAL_H
 
@@ -486,7 +486,8 @@ enum sl_err journal_cuts_past(struct journal *j, uint64_t job, uint64_t *count,
 // Notes that a job is about to be loaded, and sets *times to how often that was
 // noted in a row, this time included, without a journal_loaded: that often the
 // process ended while it loaded the job. Waits for no disk (but for etcd, if
-// the journal is there), but a process that is killed leaves the note.
+// the journal is there), but a process that is killed leaves the note. Queued
+// rows are written with it, and are durable with the next write.
 enum sl_err journal_loading(struct journal *j, uint64_t job, uint64_t *times,
                             struct sl_error *err);
 

@@ -57,9 +57,9 @@ enum sl_err journal_follow(struct journal **out, struct etcd *etcd,
                            const struct journal_kind *kind,
                            struct sl_error *err);
 
-// Reads what is new; before journal_lead only. After a failure to reach etcd
-// the journal has what was read until then, and may be tried again; after
-// another one (journal_failed) it can only be closed.
+// Reads what is new; before journal_lead only. After a failure the journal has
+// what was read until then and may be tried again, as when etcd is not reached;
+// but if journal_failed is true, it can only be closed.
 enum sl_err journal_follow_on(struct journal *j, struct sl_error *err);
 
 // Returns true if a journal of journal_follow has found no rows below the
@@ -70,7 +70,9 @@ bool journal_is_blank(const struct journal *j);
 struct journal_leader {
     int64_t term; // create revision of the key `leader`, above 0
     // Returns for how many ms this process may still believe that it leads; at
-    // most so long a write waits for etcd. On the journal's thread. NULL: 10 s.
+    // most so long, and at most 10 s, a write waits for etcd. On the journal's
+    // thread. NULL: 10 s. It is not called for an image that is written on a
+    // thread of its own.
     int64_t (*left_ms)(void *arg);
     void *arg; // borrowed until journal_close
 };

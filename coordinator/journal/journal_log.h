@@ -48,12 +48,14 @@ struct log_put {
 
 // Puts a value once, with the operations put->also in the same transaction, if
 // the key of the writer's leadership is still there. Waits. A failure without
-// an answer is settled by asking again. SL_ESTALE: another coordinator leads;
-// SL_ECORRUPT: the key has another value than that of put->version or this one;
-// SL_EUNAVAIL: etcd is full, and w->full is set; SL_EINVAL: more operations
-// than ETCD_OPS; none of these wrote anything. SL_ETIMEDOUT: no answer came in
-// time, or the leadership ended, so the value may be there or not. Other errors
-// of etcd_txn, after which it is not there.
+// an answer is settled by asking again; a key that has this value already is
+// SL_OK. SL_ESTALE: another coordinator leads; SL_ECORRUPT: the key has another
+// value than that of put->version or this one; SL_EUNAVAIL: etcd is full, and
+// w->full is set; SL_EINVAL: more operations than ETCD_OPS; none of these wrote
+// anything. SL_ETIMEDOUT: no answer came in time, or the leadership ended, so
+// the value may be there or not, as after an error of etcd_get while it was
+// asked again whether etcd is full. Other errors of etcd_txn, after which it is
+// not there.
 enum sl_err log_put(struct log_writer *w, const struct log_put *put,
                     struct sl_error *err);
 
@@ -64,9 +66,9 @@ enum sl_err log_nonce(Journal__Record *record, struct sl_error *err);
 // Puts `record` as log_put does, with the bytes `data`: in parts before the
 // record itself if one value cannot hold them. Sets format, parts, bytes, crc
 // and data of *record, the other fields of which are set before (its nonce by
-// log_nonce), and the value of *put, which is freed on return. Errors of
-// log_put; SL_ENOMEM. Parts may be left in etcd by a failure, until the next
-// image. `image`: it is an image of all rows.
+// log_nonce), and which comes without parts and data, and the value of *put,
+// which is freed on return. Errors of log_put; SL_ENOMEM. Parts may be left in
+// etcd by a failure, until the next image. `image`: it is an image of all rows.
 enum sl_err log_put_record(struct log_writer *w, struct log_put *put,
                            Journal__Record *record, bool image,
                            struct sl_slice data, struct sl_error *err);

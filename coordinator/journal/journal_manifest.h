@@ -71,7 +71,7 @@ enum sl_err manifest_settle(struct fs *fs, const char *path, bool *there,
 // and apart.
 struct manifest_found {
     Sluice__V1__ResumeSource *source; // owned; may be taken out (NULL)
-    Sluice__V1__JobSpec *spec;        // owned
+    Sluice__V1__JobSpec *spec;        // owned; with its defaults (spec_check)
     Sluice__V1__ShardCounts **counts; // counts of each shard; owned
     size_t shards;
 };

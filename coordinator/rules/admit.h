@@ -42,7 +42,8 @@ struct admit_case {
 };
 
 // Returns what to answer to one ShardHello, by the case *c, which is only read.
-// I7 (ADMIT_BEHIND) and K5 (ADMIT_WAIT) are checked before all else.
+// I7 (ADMIT_BEHIND), K5 (ADMIT_WAIT) and c->failed (ADMIT_STUCK) are checked
+// before all else, in this order.
 enum admit_verdict admit_judge(const struct admit_case *c);
 
 #endif

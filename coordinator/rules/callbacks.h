@@ -33,8 +33,9 @@ struct callbacks_best {
 struct callbacks {
     struct {
         struct callbacks_best best;
-        uint32_t wait; // evaluations without an improvement
-        bool stopped;  // it ends the job
+        // evaluations since the last improvement that beat the baseline as well
+        uint32_t wait;
+        bool stopped; // it ends the job
     } early;
     struct {
         struct callbacks_best best;
@@ -59,10 +60,12 @@ struct callbacks_seen {
 void callbacks_begin(struct callbacks *c, double rate);
 
 // Takes one evaluation, newer than those taken before, into *c. `rule` is the
-// job's callbacks as its spec has them; one that is not on does nothing.
-// Returns true if it reduced the learning rate, for the closures from
-// seen->next on: the new rate is c->plateau.rate, and the last of c->rates.
-// Whether the job is to end is in c->early.stopped, which stays true.
+// job's callbacks as its spec has them; one that is not on does nothing, and
+// early stopping does nothing before its first epoch. Returns true if it
+// reduced the learning rate, for the closures from seen->next on, which it does
+// only while the rate is above the rule's least: the new rate is
+// c->plateau.rate, and the last of c->rates. Whether the job is to end is in
+// c->early.stopped, which stays true.
 bool callbacks_judge(struct callbacks *c, const struct spec_callbacks *rule,
                      const struct callbacks_seen *seen);
 

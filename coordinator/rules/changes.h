@@ -97,7 +97,8 @@ struct changes {
 // its own angle known, once round_count of them are held: to their mean, of
 // which it is the newest. A contribution without sums or of a closure that is
 // held already has no part in angles; one of another round drops what was held
-// of the round before. Does not touch what is aside (changes_decide).
+// of the round before, and so does a new worker that takes another one's place,
+// here and in the calls below. Does not touch what is aside (changes_decide).
 void changes_take(struct changes *c, const struct changes_one *one);
 
 // Returns the median of the last norms, the upper one of an even number; 0
@@ -120,11 +121,11 @@ const struct changes_aside *changes_aside(const struct changes *c,
 // Forgets the contribution of one->closure that is aside, since `one` took its
 // place. Does not count `one` itself: changes_take does. Returns the worker
 // whose contribution was wrong: it is another worker than that of `one`, and
-// the norm of `one` is at most half of the bound, so that none is wrong which
-// is near it. Adds 1 to that worker's `wrong`, which first begins anew at 0 if
-// CHANGES_NORMS contributions of the worker were taken since the last wrong
-// one. NULL: none was aside, or none is known to be wrong. The pointer holds
-// until the next call but changes_take.
+// the norm of `one` is finite and at most half of the bound, so that none is
+// wrong which is near it. Adds 1 to that worker's `wrong`, which first begins
+// anew at 0 if CHANGES_NORMS contributions of the worker were taken since the
+// last wrong one. NULL: none was aside, or none is known to be wrong. The
+// pointer holds until the next call but changes_take.
 const struct changes_worker *changes_decide(struct changes *c,
                                             const struct changes_one *one);
 

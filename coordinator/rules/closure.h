@@ -111,11 +111,11 @@ void closure_copy(struct closure *c, const struct closure *of);
 
 // Takes the holder's report of how its attempt ended. `result` SL_OK: every
 // shard has counted every step, and c becomes DONE. SL_EPREEMPTED or SL_ESTALE:
-// the worker handed c back; it becomes WAITING without blame. Any other result
-// is a failure: the worker is blamed, c->failures rises, and c becomes WAITING
-// (with `again` and `begun`), or FAILED, with that result, if that makes it
-// poison. Returns SL_OK, or SL_ESTALE if `attempt` is not the newest or c is
-// not LEASED.
+// the worker handed c back; it becomes WAITING without blame, `again` or
+// `begun`. Any other result is a failure: the worker is blamed, c->failures
+// rises, and c becomes WAITING (with `again` and `begun`), or FAILED, with that
+// result, if that makes it poison. Returns SL_OK, or SL_ESTALE if `attempt` is
+// not the newest or c is not LEASED.
 enum sl_err closure_finish(struct closure *c, struct attempt attempt,
                            enum sl_err result);
 
@@ -132,9 +132,10 @@ bool closure_dropped(struct closure *c, uint64_t now_ms);
 void closure_lost(struct closure *c);
 
 // Blames `worker`, which is known to be dead and had c when it went; each call
-// is one more failure. c is LEASED or WAITING. Only a WAITING closure becomes
-// FAILED, with the result SL_ELOST, if that makes it poison, since the holder
-// of a leased one may complete it.
+// is one more failure. c is LEASED or WAITING. A WAITING closure gets `again`
+// and `begun`, and becomes FAILED, with the result SL_ELOST, if that makes it
+// poison; of a LEASED one nothing else changes, since its holder may complete
+// it.
 void closure_killed(struct closure *c, uint64_t worker);
 
 // Raises c->max_blamed to the number of workers that chance alone is likely to
@@ -172,7 +173,8 @@ void closure_unstarted(struct closure *c, bool begun);
 
 // Forgets all blame, failures and drops of c, in any state, since steps of c
 // were newly counted: it did not take those workers down. (Poison does not get
-// past its bad step.) The state stays, and so does c->suspected.
+// past its bad step.) The state stays, and so does c->suspected; a time for
+// which drops hold c back runs out as before.
 void closure_advanced(struct closure *c);
 
 // Moves c from WAITING to DONE, since its copy was counted first, or the

@@ -58,10 +58,11 @@ struct conduct {
     // it said that the job is wrong, and computed nothing of it since; the
     // caller sets and clears it
     bool says;
-    uint64_t good_at;  // the job's good steps when the bad run began
-    uint64_t skipped;  // steps in a row
-    uint64_t closure;  // closure of the last skipped step
-    uint32_t closures; // changes of closure in that run of skipped steps
+    uint64_t good_at; // the job's good steps when the bad run began
+    uint64_t skipped; // steps in a row
+    uint64_t closure; // closure of the last skipped step
+    // closures of that run of skipped steps, each counted again if it returns
+    uint32_t closures;
     uint32_t failures; // attempts in a row
     uint32_t times;    // excluded since its last good step
     uint64_t until_ms; // end of its exclusion; 0: not excluded

@@ -5,7 +5,8 @@
 // Closures are kept as ranges. When there are too many, the two with the
 // smallest gap become one, which then holds closures of other workers, too:
 // what is kept may be more than what was contributed, never less. The number of
-// steps stays exact.
+// steps is exact, but where contributed_clean splits a range: it takes the mean
+// of the range's closures.
 //
 // Threads  the loop.
 // Memory   a value; all zeroes: nothing was contributed. Nothing is allocated.
@@ -20,7 +21,9 @@
 
 struct contributed_range {
     uint64_t first, last;
-    uint64_t closures; // of the worker; fewer than the range holds: it is rough
+    // Closures of the worker; another number than the range holds: it is rough.
+    // A rough range may count a closure that is added again as one more.
+    uint64_t closures;
     uint64_t steps;
 };
 

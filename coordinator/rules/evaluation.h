@@ -130,7 +130,8 @@ void evaluation_free(struct evaluation *e);
 // Returns a WAITING range that may be leased to `worker` (its number as a
 // witness), owned by e: first those that were leased before, then a new one,
 // which is made. Ranges that blame the worker are passed over, unless
-// `desperate` is true. NULL: no range is open, the window is full, or memory is
+// `desperate` is true, and always those that closure_ready holds back for their
+// suspected workers. NULL: no range is open, the window is full, or memory is
 // short. The range is not leased by this: until it is, a second call may return
 // it again. A range that was handed back repeatedly is not held back.
 struct work *evaluation_offer(struct evaluation *e, uint64_t worker,

@@ -118,9 +118,10 @@ void evidence_name(struct evidence *e, uint32_t shard, uint64_t version);
 // what shards said. Items of an incarnation that is not the shard's newest, or
 // of shards that do not exist, are ignored (C1, W2). In sync an item with
 // `held` also counts all closures before its round on that shard, and one with
-// `closed` the whole round. Sets *full to whether every shard has now counted
-// the whole closure. Returns SL_OK; SL_ERANGE if there is no such closure, with
-// *full untouched; SL_ENOMEM, with *full false.
+// `closed` alone the whole round. Where there are no rounds an item with `held`
+// counts nothing, and `closed` is not read but in sync. Sets *full to whether
+// every shard has now counted the whole closure. Returns SL_OK; SL_ERANGE if
+// there is no such closure, with *full untouched; SL_ENOMEM, with *full false.
 enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
                               const struct evidence_item *items, size_t count,
                               bool *full);
@@ -138,14 +139,17 @@ enum sl_err evidence_count(struct evidence *e, uint64_t closure, uint32_t step);
 
 // Counts all closures below `low` on this shard, as the shard says itself; in
 // sync. Returns SL_OK, also where it does nothing: `incarnation` is not the
-// shard's newest (C1), or there is no such shard or closure. SL_ENOMEM.
+// shard's newest (C1), there is no such shard, `low` is above e->closures, or
+// no higher than what is known. SL_ENOMEM.
 enum sl_err evidence_low_take(struct evidence *e, uint32_t shard,
                               uint64_t incarnation, uint64_t low);
 
 // Counts what the shard says itself that it has counted (L4), a set of
-// e->schedule, in open rounds; what it held of that is not held any more.
-// Returns SL_OK, also where it does nothing: `incarnation` is not the shard's
-// newest (C1), or there is no such shard. SL_ENOMEM.
+// e->schedule, in open rounds: those below its watermark, and of the
+// EVIDENCE_ROUND_MOST from there on those that are full; what it held of that
+// is not held any more. Returns SL_OK, also where it does nothing:
+// `incarnation` is not the shard's newest (C1), or there is no such shard.
+// SL_ENOMEM.
 enum sl_err evidence_set_take(struct evidence *e, uint32_t shard,
                               uint64_t incarnation, const struct counted *set);
 

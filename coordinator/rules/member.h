@@ -252,7 +252,8 @@ void members_forget_pace(struct members *ms);
 // Returns the member with this stream number, in whatever state, or NULL.
 struct member *members_get(const struct members *ms, uint64_t id);
 
-// Returns the attached member of this role and name, silent or not, or NULL.
+// Returns the oldest member of this role and name in ms->all, in whatever state
+// (a LOST one too, until it is removed), or NULL.
 struct member *members_find(const struct members *ms, enum member_role role,
                             const char *name);
 

@@ -174,9 +174,10 @@ void ring_open(struct ring *r, uint64_t generation);
 bool ring_may_have(const struct ring *r, struct wire_tag tag);
 
 // Takes the tag of the state of a member that has left all older generations
-// (R2), while OPENING. Returns SL_OK; SL_ESTALE as above, and for a second
-// answer; SL_EINVAL if the tag is of this generation or a later one; SL_ERANGE
-// if such a state cannot exist (ring_may_have).
+// (R2), while OPENING. The caller sets ring_rank.skipped. Returns SL_OK;
+// SL_ESTALE as above, and for a second answer; SL_EINVAL if the tag is of this
+// generation or a later one; SL_ERANGE if such a state cannot exist
+// (ring_may_have).
 enum sl_err ring_answer(struct ring *r, uint64_t member, uint64_t generation,
                         struct wire_tag tag);
 
@@ -196,9 +197,9 @@ struct wire_tag ring_highest(const struct ring *r);
 void ring_choose(struct ring *r, struct wire_tag cut, bool back);
 
 // Notes that the base is in place at this member, while COPYING, once. When all
-// members are ready the ring is RUNNING. Returns SL_OK; SL_ESTALE as above, and
-// for a second report; SL_EINVAL if `tag` is not (generation, rounds of the
-// base).
+// members that are left are ready the ring is RUNNING, even if it is torn.
+// Returns SL_OK; SL_ESTALE as above, and for a second report; SL_EINVAL if
+// `tag` is not (generation, rounds of the base).
 enum sl_err ring_ready(struct ring *r, uint64_t member, uint64_t generation,
                        struct wire_tag tag);
 
@@ -219,9 +220,10 @@ enum sl_err ring_accuse(struct ring *r, uint64_t member, uint64_t generation,
                         uint32_t suspect, uint64_t now_ms);
 
 // Returns the member that is to be put out of the ring: the one with most
-// accusers (of equals, the last), once all other members accuse it, or
-// RING_ACCUSED_MS after the first accusation. 0: none yet, or the ring is torn.
-// Changes nothing: the caller calls ring_leave.
+// accusers (of equals, the last), once it has as many accusers as there are
+// other members (itself counts, RING_SELF), or RING_ACCUSED_MS after the first
+// accusation. 0: none yet, or the ring is torn. Changes nothing: the caller
+// calls ring_leave.
 uint64_t ring_accused(const struct ring *r, uint64_t now_ms);
 
 #endif

@@ -47,7 +47,8 @@ struct test_vectors_verdict {
 // and to be judged: then sets *other to an older vector of its kind that
 // differs from it, valid until the next call, or to NULL if there is none.
 // Returns false, with *other NULL, if it was taken or found wrong before, or
-// there is no memory: then no new vector is to be judged.
+// there is no memory (an earlier one of that name is gone all the same): then
+// no new vector is to be judged.
 bool test_vectors_take(struct test_vectors *v, const struct vote *vote,
                        uint64_t process, const struct vote **other);
 

@@ -51,12 +51,13 @@ void api_set_lead(struct api *a, struct lead *l);
 struct rpc_table api_table(struct api *a);
 
 // Decides a call that came in another way than through the port, from a peer
-// that has proven its identity; `path` is one of the table's unary calls. The
-// peer's role, the checks and the audit are as for the port; so it waits until
-// the line of the audit log is on disk. Returns SL_OK with *reply, which is the
-// caller's (wire_free); else the error of the call, SL_EUNAVAIL without a
-// coord, with *reply as it was. Not to be called from within a call of the
-// coord. `err` is not NULL.
+// that has proven its identity; `path` is one of the table's unary calls, but
+// not Submit, List or Cluster, which take more than one turn. The peer's role,
+// the checks and the audit are as for the port; so it waits until the line of
+// the audit log is on disk. Returns SL_OK with *reply, which is the caller's
+// (wire_free); else the error of the call, SL_EUNAVAIL without a coord, with
+// *reply as it was. Not to be called from within a call of the coord. `err` is
+// not NULL.
 enum sl_err api_ask(struct api *a, const char *path,
                     const struct rpc_peer *peer,
                     const ProtobufCMessage *request, ProtobufCMessage **reply,

@@ -87,7 +87,8 @@ void lead_fail(struct lead *l, const char *why);
 
 // Ends the process (exit 1) if it was chosen and its lease is over by its own
 // clock; does not ask etcd. To be called before whatever a leader says to
-// others. `l` NULL: there is one coordinator; does nothing.
+// others. Does nothing after lead_stop, nor if `l` is NULL: there is one
+// coordinator.
 void lead_check(struct lead *l);
 
 // Gives up the lead, or the wish for it, for good: another coordinator is

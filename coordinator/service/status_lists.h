@@ -49,8 +49,10 @@ enum sl_err status_checkpoints(struct coord *c,
 #define STATUS_CLUSTER_TURN 256    // members
 #define STATUS_CLUSTER_SHARDS 8192 // shards, and those of a job more
 
-// Makes a list of all members in one call, however long that takes; `request`
-// has no fields.
+// Makes a list of all members in one call, however long that takes: those that
+// are attached, those that were lost within MEMBERS_LOST_MS, and psservers that
+// shards of active jobs lie on; with the shards of each psserver, and warnings
+// for the operator. `request` has no fields.
 enum sl_err status_cluster(struct coord *c,
                            const Sluice__V1__ClusterRequest *request,
                            Sluice__V1__ClusterReply **reply,

@@ -13,8 +13,8 @@
 // LOADING   a pool thread looks for its newest snapshot; and once more, if
 //           another one is asked for meanwhile.
 // LOADED    the memory is there, and its hello said so or will be sent at the
-//           next attachment. It answers no worker (S5). roster_place of a newer
-//           spec loads it anew.
+//           next attachment. It answers no worker (S5). roster_place that wants
+//           a newer snapshot than it was loaded from loads it anew.
 // ADMITTED  it answers, as the incarnation that the coordinator committed (I1)
 //           and with or without a coordinator.
 // FAILED    no snapshot as new as the coordinator wants was found (K7); its
@@ -112,19 +112,22 @@ void roster_attached(struct roster *r);
 // Holds the shard from now on: loads its newest snapshot, at least as new as
 // the message says, on a pool thread. A spec of an older incarnation of the job
 // is ignored (I6); one of a newer incarnation, or of another job of that
-// number, drops the shard that was held. One that is served already, or that
-// has followed its source (P4), sends its hello again instead. Notes the quota
-// of its tenant's rows. m->prepare: the shard is loaded, whatever is here, to
-// take over from another psserver (M4), and follows the feed m->follow, if that
-// is not 0; it is not admitted before a message without `prepare`.
+// number, drops the shard that was held. One that is served already, that is
+// loaded and new enough, or that has followed its source (P4), sends its hello
+// again instead; one that is being loaded is loaded once more if the message
+// wants another snapshot. Notes the quota of its tenant's rows. m->prepare: the
+// shard is loaded, whatever is here, to take over from another psserver (M4),
+// and follows the feed m->follow, if that is not 0; it is not admitted before a
+// message without `prepare`.
 void roster_place(struct roster *r, const Sluice__V1__Place *m);
 // Admits a loaded shard, or renews it, as the incarnation in the message, and
 // notes the quota of its tenant's rows. Does nothing if the shard is LOADING or
 // FAILED, or prepared (M4). A loaded memory must get a newer incarnation than
-// any before it (I1); else an error is logged, and nothing changes. A shard
-// beside a ring is settled with the base in the message (shard_settle), and
-// setup.applied is called; if that cannot be it is loaded anew, or, for want of
-// memory or a damaged file, has FAILED.
+// any before it (I1); else an error is logged, and nothing changes. A snapshot
+// with m->last that waits becomes an ordinary one (M3). A shard beside a ring
+// is settled with the base in the message (shard_settle), and setup.applied is
+// called; if that cannot be it is loaded anew, or, for want of memory or a
+// damaged file, has FAILED.
 void roster_admit(struct roster *r, const Sluice__V1__Admit *m);
 // Sets all learning rates that callbacks have reduced (D1), before or after the
 // admission, and tells the coordinator that the shard has them. No rates, rates
@@ -138,20 +141,21 @@ void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m);
 // Sends the hello of an admitted shard again; does nothing for another.
 void roster_hello(struct roster *r, const Sluice__V1__HelloWanted *m);
 // Ends the open round that holds the contribution of the message's closure, if
-// an admitted shard has one (L2); reports what the shard has counted in any
-// case. Waits for the shard's lock, and for the update. Of a shard beside a
-// ring the round that the message decides (shard_decide): then setup.applied is
-// called, and nothing is reported; it is loaded anew if it does not hold that,
-// and has FAILED if it cannot apply it.
+// the shard has one (L2), and reports what the shard has counted in any case;
+// does nothing if it is not admitted. Waits for the shard's lock, and for the
+// update. Of a shard beside a ring the round that the message decides
+// (shard_decide): then setup.applied is called, and nothing is reported; it is
+// loaded anew if it does not hold that, and has FAILED if it cannot apply it.
 void roster_close_round(struct roster *r, const Sluice__V1__CloseRound *m);
 // Writes a snapshot of the shard on a pool thread and reports it, or why it was
 // not written; if one is being written, afterwards. A newer request takes the
 // place of one that waits, and the latter is reported as not written. If the
 // shard is not held here, or not admitted, that is reported. A request that is
 // under way or waits already changes nothing. m->last: the shard answers no
-// worker from the instant on (M1). m->feed: a feed begins at the instant. A
-// snapshot of a shard beside a ring is of the round in the message, and waits
-// for it.
+// worker from the instant on (M1). m->feed: a feed begins at the instant.
+// m->feed is not read where setup.io is NULL. A snapshot of a shard beside a
+// ring is of the round in the message, and waits for it; another such request
+// takes its place, and nothing is reported of it.
 void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m);
 // Feeds the admitted shard to the psserver that the message names, and tells
 // the coordinator how that ended, also if it cannot begin; a feed that is under
@@ -169,8 +173,9 @@ void roster_replica_out(struct roster *r, const Sluice__V1__ReplicaOut *m);
 void roster_keep(struct roster *r, const Sluice__V1__Keep *m);
 // Drops all shards of the job (with m->job_uid, if that is not 0), after a last
 // report of those that are admitted. Deletes the job's snapshots on a pool
-// thread if the message says so, and tells the coordinator when all are gone; a
-// failure is logged.
+// thread if the message says so, and tells the coordinator when all are gone,
+// unless m->job_uid is 0; a failure is logged, but for want of memory, and
+// tells nothing.
 void roster_close_job(struct roster *r, const Sluice__V1__CloseJob *m);
 
 // Sets what the next heartbeats say while they are draining: whether this

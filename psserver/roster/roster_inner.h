@@ -155,7 +155,8 @@ void hosted_reached(struct hosted *h);
 
 // Sends the hello of a shard that is not LOADING: its counts, and if it is
 // ADMITTED its incarnation; or why it failed, also if its counts are too large
-// for a message. Waits for the shard's lock (roster_send.c, as those below).
+// for a message. The next report has all its tables (h->untold). Waits for the
+// shard's lock (roster_send.c, as those below).
 void hosted_send_hello(struct hosted *h);
 
 // Tells the coordinator that the shard has the learning rates up to the one

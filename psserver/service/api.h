@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // psserver/service/api.h -- the calls of workers: Ask, Push, Pull, PushPull,
-// Local.
+// Local; and Follow, of a psserver that feeds a shard of this one.
 //
 // A handler runs to its end on the I/O thread that received the call: decode,
-// find the shard, let it decide, answer once. Refusals of the protocol are
-// answers (Refused); a message that is wrong, or a shard that is not admitted
-// here, is an error of the call. The tensor stays where the wire put it.
+// find the shard, let it decide, answer once; but for calls that wait, for a
+// round, a replica or a file, and are answered later. Refusals of the protocol
+// are answers (Refused); a message that is wrong, or a shard that is not
+// admitted here, is an error of the call. The tensor stays where the wire put
+// it.
 //
 //   PushPull  api -> wire_read_push -> store_find -> pool_take
 //             -> shard_push: check outside the lock; then apply, count and
@@ -65,10 +67,11 @@ void shards_api_acked(void *api, struct shard *shard);
 // Writes the figures of calls to *e (figures.h).
 void shards_api_measure(const struct shards_api *api, struct expo *e);
 
-// Opens no more files, answers the calls that wait for rounds or replicas, and
-// runs the loop until those for files being opened are answered; other calls
-// are served on. Before rpc_server_free, which waits for answers. Not from a
-// handler of the loop.
+// Opens no more files, answers the calls that wait for rounds (with the
+// parameters as they are) or for replicas (SL_EUNAVAIL), and runs the loop
+// until those for files being opened are answered; other calls are served on.
+// Before rpc_server_free, which waits for answers. Not from a handler of the
+// loop.
 void shards_api_stop(struct shards_api *api);
 
 // Frees the service, after shards_api_stop and rpc_server_free. NULL is

@@ -49,10 +49,11 @@ enum sl_err exchange_push(struct exchange *x, struct local *local,
 // Sets *reply and takes the parameters of a pull: into the shared memory that
 // `m` names, if that is possible; else as bytes, in a copy, which may be one
 // that an earlier answer shows (buffer_pool.h). What changed goes as bytes
-// where it is asked for and known (shard_pull_change). *x and `local` as for
-// exchange_push. Returns SL_OK; the errors above; SL_EUNAVAIL: the shard is not
-// admitted; SL_ESTALE: the pull names another incarnation. Call exchange_end in
-// every case.
+// where it is asked for and known (shard_pull_change); where it is not known,
+// all parameters go, as f32 (reply->wire). *x and `local` as for exchange_push.
+// Returns SL_OK; the errors above; SL_EUNAVAIL: the shard is not admitted;
+// SL_ESTALE: the pull names another incarnation. Call exchange_end in every
+// case.
 enum sl_err exchange_pull(struct exchange *x, struct local *local,
                           struct shard *shard, const struct wire_pull *m,
                           struct wire_pull_reply *reply, struct sl_error *err);
