@@ -61,7 +61,8 @@ void etcd_free(struct etcd *e);
 const char *etcd_url(const struct etcd *e);
 
 // Returns true if a write that failed with `code` and `err` may have been done,
-// or be done later. False: it was not and will not be done.
+// or be done later. False: it was not and will not be done. `err` is not NULL,
+// here and in the next two functions.
 bool etcd_unknown(enum sl_err code, const struct sl_error *err);
 
 // Returns true if `err` says that etcd has no space left. A write that fails so

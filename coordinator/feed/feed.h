@@ -71,7 +71,8 @@ void feed_event(struct feed *f, const struct event *said, const char *text);
 // Adds an event as feed_event does, unless one of the same kind, member and
 // text is among the last 32 of its job (of all events, if said->uid is 0) and
 // no older than a minute: for events that peers can cause as often as they
-// like. A number in the text that grows makes each of them a new one.
+// like. A number in the text that grows makes each of them a new one, and so
+// does a character in it that is not shown as it is (events_add).
 void feed_event_once(struct feed *f, const struct event *said,
                      const char *text);
 

@@ -148,7 +148,9 @@ struct journal_counters {
     // events in the life of the job; `restarts` of the coordinator
     uint64_t closures_retried, workers_lost, psservers_lost, restarts;
     uint64_t elapsed_ms; // running time since its first start
-    uint64_t seen_us;    // the wall clock then; 0: it does not run
+    // the wall clock then; 0: it does not run. Not read with the job's row, but
+    // by journal_clock_read
+    uint64_t seen_us;
     // Sums of training since the last evaluation, as far as workers reported
     // them.
     struct journal_trained {

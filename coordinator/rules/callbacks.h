@@ -39,11 +39,13 @@ struct callbacks {
     } early;
     struct {
         struct callbacks_best best;
-        uint32_t wait, cooldown; // evaluations
-        double rate;             // learning rate in force
+        // evaluations: since the last improvement; left of the pause after a
+        // reduction, in which `wait` stays 0
+        uint32_t wait, cooldown;
+        double rate; // learning rate in force
     } plateau;
     struct callbacks_best best; // ModelCheckpoint's
-    struct rates rates;         // all reduced rates, by closure
+    struct rates rates;         // the last RATES_MAX reduced ones, by closure
 };
 
 // One evaluation.

@@ -64,7 +64,7 @@ struct conduct {
     // closures of that run of skipped steps, each counted again if it returns
     uint32_t closures;
     uint32_t failures; // attempts in a row
-    uint32_t times;    // excluded since its last good step
+    uint32_t times;    // exclusions since its last good step that double
     uint64_t until_ms; // end of its exclusion; 0: not excluded
     enum conduct_why why;
 };

@@ -167,7 +167,8 @@ struct member {
 struct members {
     uint32_t heartbeat_ms, lease_ms;
     struct list all;
-    // Workers that hold 0, 1, ... leases and may be given more.
+    // Workers that compute 0, 1, ... leases (member_computes) and may be given
+    // more.
     struct list open[DISPATCH_LEASES_WIDEST];
     struct list unsent; // workers that leases are to be sent to
     struct list lost;   // lost members, newest first

@@ -62,7 +62,8 @@ struct tasks_options {
     const struct tasks_home *home; // copied; NULL: the file is all there is
 
     // Called on the thread of tasks when a change is durable, or was refused,
-    // before the call is answered; NULL: no receiver.
+    // before the call is answered; not if the store failed, or the service was
+    // closed first. NULL: no receiver.
     void (*changed)(void *arg, const struct tasks_change *change);
     void *arg;
 };

@@ -111,9 +111,9 @@ enum sl_err visit_queues(struct desk *d, struct visit *v);
 // holds with those leased to it (those that it does not hold are given back,
 // and the reply names those that it is not to go on with); then sets until_ms
 // if the worker asks for tasks, at most half of a lease ahead, or frees the
-// worker if it leaves. A result of a task that has ended or is unknown is
-// passed over. SL_EINVAL: it names more than BOOK_KINDS handlers, and nothing
-// was taken; SL_ENOMEM.
+// worker if it leaves. A result of a task that has ended, is unknown or, of a
+// worker with a tenant, is of another tenant is passed over. SL_EINVAL: it
+// names more than BOOK_KINDS handlers, and nothing was taken; SL_ENOMEM.
 enum sl_err visit_work(struct desk *d, struct visit *v);
 
 // Leases tasks that fit the worker's offer, no more than it asks for, than its

@@ -34,7 +34,7 @@
 #define LOCAL_BYTES ((size_t)16 << 30)
 #define LOCAL_PEER_BYTES ((size_t)4 << 30)
 #define LOCAL_PEER_REGIONS 4096
-#define LOCAL_PEERS 256
+#define LOCAL_PEERS 256 // connections; one more is closed at once
 
 struct local;
 struct local_region;
