@@ -79,7 +79,7 @@ void dashboard_close(struct dashboard *d);
 // Opens a stream of all events: those after the header Last-Event-ID (0 if it
 // is no number) or, without it, ?after=; without both new ones alone. It is one
 // of d->viewers until its reader goes away. Answers with an error if `after` is
-// no number or memory is short.
+// no number, there are too many viewers (http_stream_open) or memory is short.
 void dashboard_stream(struct dashboard *d, const struct http_request *q,
                       struct http_answer *a);
 

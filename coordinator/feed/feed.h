@@ -3,9 +3,11 @@
 // worker, and the course of a job's numbers.
 //
 // Nothing here decides anything, and no thread waits for it: each entry is in
-// memory at once, and in a file of its own (FEED_FILE) soon, written by a
-// thread. So the coordinator knows after a restart what happened before;
-// without the file it has no history, and runs all the same.
+// memory at once, and events, and a point a minute of each curve, are in a file
+// of their own (FEED_FILE) soon, written by a thread. Spans and the points of
+// the seconds are in memory alone. So the coordinator knows after a restart
+// what happened before; without the file it has no history, and runs all the
+// same.
 //
 // Threads  the loop's; the file has a thread.
 // Memory   as events.h and traces.h say. NULL for a feed: nothing is kept (but
@@ -46,11 +48,11 @@ enum sl_err feed_new(struct feed **out, const struct feed_options *options,
 void feed_free(struct feed *f);
 
 // Reads the rows that `db` holds (feed_store_kind; taken over; NULL: they could
-// not be read) into a feed without a file, and has `home` keep what happens
-// from now on: for a coordinator that was chosen to lead, before its term. `f`
-// is not NULL, and *home is copied; its `open` is called on the feed's thread.
-// Rows that cannot be read, or later entries that cannot be kept, are a warning
-// in the log.
+// not be read) into a feed without a file and without events, and has `home`
+// keep what happens from now on: for a coordinator that was chosen to lead,
+// before its term. `f` is not NULL, and *home is copied; its `open` is called
+// on the feed's thread. Rows that cannot be read, or later entries that cannot
+// be kept, are a warning in the log.
 void feed_keep(struct feed *f, const struct feed_home *home,
                struct journal *db);
 

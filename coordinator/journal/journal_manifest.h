@@ -78,9 +78,10 @@ struct manifest_found {
 
 // Reads and checks a manifest into *out, for manifest_found_release. Returns
 // SL_OK; SL_ENOENT: no such file; SL_ECORRUPT: it is not valid, or was edited
-// wrongly; SL_ENOTSUP: of a newer version; all with the path; SL_ENOMEM; or an
-// error of the file system. *out is untouched by a failure. The files of shards
-// are not looked at.
+// wrongly; SL_ENOTSUP: of a newer version; SL_EINVAL and SL_ERANGE of
+// manifest_parse: it is no JSON, or too large; all with the path; SL_ENOMEM; or
+// an error of the file system. *out is untouched by a failure. The files of
+// shards are not looked at.
 enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
                           const char *path, struct sl_error *err);
 

@@ -107,8 +107,8 @@ double changes_median(const struct changes *c);
 
 // Notes that a worker's contribution to `closure` was set aside, as its norm is
 // above `bound` or it is not finite, in place of what was aside of that
-// closure, or else of the oldest if CHANGES_ASIDE are. Adds 1 to set_aside, of
-// *c and of the worker.
+// closure; or else of the CHANGES_ASIDE-th one before it, if that is aside
+// still, however few are. Adds 1 to set_aside, of *c and of the worker.
 void changes_put_aside(struct changes *c, uint64_t closure, const char *worker,
                        double bound, uint64_t now_ms);
 

@@ -118,10 +118,11 @@ void evidence_name(struct evidence *e, uint32_t shard, uint64_t version);
 // what shards said. Items of an incarnation that is not the shard's newest, or
 // of shards that do not exist, are ignored (C1, W2). In sync an item with
 // `held` also counts all closures before its round on that shard, and one with
-// `closed` alone the whole round. Where there are no rounds an item with `held`
-// counts nothing, and `closed` is not read but in sync. Sets *full to whether
-// every shard has now counted the whole closure. Returns SL_OK; SL_ERANGE if
-// there is no such closure, with *full untouched; SL_ENOMEM, with *full false.
+// `closed` and without `held` the whole round. In open rounds `closed` is not
+// read; in other modes an item with `held` counts nothing. Sets *full to
+// whether every shard has now counted the whole closure. Returns SL_OK;
+// SL_ERANGE if there is no such closure, with *full untouched; SL_ENOMEM, with
+// *full false.
 enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
                               const struct evidence_item *items, size_t count,
                               bool *full);

@@ -292,7 +292,8 @@ enum member_state member_judge(const struct members *ms, const struct member *m,
 bool member_check(const struct members *ms, struct member *m, uint64_t now_ms);
 
 // Returns true if worker m may be given leases at now_ms: it is READY, does not
-// pause (MEMBER_PAUSE_MS), and owes no revoked attempt (struct member_debt).
+// pause (MEMBER_PAUSE_MS), and owes no revoked attempt (struct member_debt), or
+// one that is forgiven by then.
 bool member_ready(const struct member *m, uint64_t now_ms);
 
 // Returns "worker" or "psserver".

@@ -204,9 +204,10 @@ enum sl_err ring_ready(struct ring *r, uint64_t member, uint64_t generation,
                        struct wire_tag tag);
 
 // Notes that the member has applied `rounds` rounds in all, while RUNNING and
-// not torn, and raises r->progress to what all members have reported. A late or
-// repeated report is SL_OK. SL_ESTALE as above, and if the generation is torn;
-// SL_EINVAL: fewer rounds than the base has; SL_ERANGE: more than r->last.
+// not torn, and raises r->highest to that, and r->progress to what all members
+// have reported. A late or repeated report is SL_OK. SL_ESTALE as above, and if
+// the generation is torn; SL_EINVAL: fewer rounds than the base has; SL_ERANGE:
+// more than r->last.
 enum sl_err ring_step(struct ring *r, uint64_t member, uint64_t generation,
                       uint64_t rounds);
 

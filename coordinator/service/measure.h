@@ -12,7 +12,7 @@
 
 // Writes all families of figures, but those of single jobs, after bringing the
 // coord's own up to date (figures_job). `c` NULL: the coordinator waits, and
-// only figures that need no coord have values. `journal` may be NULL, too.
+// figures that need a coord are 0. `journal` may be NULL, too.
 void measure_write(struct coord *c, const struct journal *journal,
                    struct expo *e);
 

@@ -205,8 +205,8 @@ void hosted_tell_replica(struct hosted *h);
 // and tells the coordinator. Answers stay bound to the replica (P3).
 void hosted_replica_lost(struct hosted *h, const struct sl_error *why);
 // Reports that the replica has all that was answered (`ready`), or why
-// acknowledgements are missing (`failure`), and its lag, which h->feeds.lag
-// becomes (roster_send.c).
+// acknowledgements are missing (`failure`, "" with `ready`), and its lag, 0
+// without memory, which h->feeds.lag becomes (roster_send.c).
 void hosted_send_replica(struct hosted *h, bool ready, const char *failure);
 // Tells the coordinator how the feed has ended; "": well (roster_send.c).
 void hosted_send_feed_ended(struct hosted *h, const char *failure);

@@ -15,8 +15,8 @@
 // Sets *out to the psserver's name: `wanted` if that is not NULL, else the name
 // kept in `folder`, else a new one ("ps-1f3a9c02"); the folder then keeps it.
 // Returns SL_OK; SL_EINVAL: a name, the kept one as well, is empty, over 200
-// bytes or not printable, or has a blank; SL_ENOMEM; SL_EIO and what else the
-// file system says.
+// bytes or not printable, or has a blank; SL_ERANGE: the file of the kept one
+// is longer than that; SL_ENOMEM; SL_EIO and what else the file system says.
 enum sl_err identity_name(char **out, struct fs *fs, const char *folder,
                           const char *wanted, struct sl_error *err);
 
