@@ -204,7 +204,8 @@ uint64_t evidence_limit(const struct evidence *e, uint64_t window);
 // is left (Y4).
 uint64_t evidence_limit_ahead(const struct evidence *e, uint32_t rounds);
 
-// Returns the lowest watermark of all shards.
+// Returns the lowest watermark of all shards; e->closures without shards, and
+// then evidence_epochs and evidence_closures count all, too.
 uint64_t evidence_low(const struct evidence *e);
 
 // Returns true if all steps are counted on all shards; false without shards.
