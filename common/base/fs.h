@@ -124,7 +124,7 @@ struct fs *fs_posix(void);
 // Returns the real file system for files that are private to their user (the
 // state of a daemon holds keys, specs and the audit log): it makes folders of
 // mode 0700 and files of mode 0600, and takes other users' rights away from a
-// file that it opens for writing.
+// file that it opens for writing, if this user may.
 struct fs *fs_private(void);
 
 // Opens a file; `mode` says whether it must exist. SL_ENOENT: the file that
@@ -183,18 +183,18 @@ enum sl_err fs_map_file(struct fs_file *f, struct fs_map *out,
 // Frees a map of this `fs` and zeroes *m; all zeroes is allowed.
 void fs_unmap(struct fs *fs, struct fs_map *m);
 
-// Takes space on the disk for n bytes from `offset` on of a file that is open
-// for writing, which is at least so long then. SL_EIO: the disk is full, and
-// maybe a part was taken; SL_ENOTSUP: the file system cannot, or does not
-// fs_share.
+// Takes space on the disk for n (not 0) bytes from `offset` on of a file that
+// is open for writing, which is at least so long then. SL_EIO: the disk is
+// full, and maybe a part was taken; SL_ENOTSUP: the file system cannot, or does
+// not fs_share.
 enum sl_err fs_reserve(struct fs_file *f, uint64_t offset, uint64_t n,
                        struct sl_error *err);
 
-// Maps n bytes from `offset` on, a multiple of the size of a page, for reading
-// and writing, and sets *out to them. Some of them may lie beyond the end until
-// fs_reserve has taken them. What is written there is what fs_pread reads. A
-// touch of what was not reserved, or of what the disk does not give, is a
-// SIGBUS. SL_ENOTSUP as fs_reserve.
+// Maps n (not 0) bytes from `offset` on, a multiple of the size of a page, for
+// reading and writing, and sets *out to them. Some of them may lie beyond the
+// end until fs_reserve has taken them. What is written there is what fs_pread
+// reads. A touch of what was not reserved, or of what the disk does not give,
+// is a SIGBUS. SL_ENOTSUP as fs_reserve.
 enum sl_err fs_share(struct fs_file *f, uint64_t offset, size_t n, void **out,
                      struct sl_error *err);
 // Ends a map of n bytes from fs_share; the file may be closed.
@@ -212,7 +212,8 @@ enum sl_err fs_rename(struct fs *fs, const char *from, const char *to,
 enum sl_err fs_sync_dir(struct fs *fs, const char *dir, struct sl_error *err);
 
 // Removes the name `path`; durable only after fs_sync_dir of the folder. A
-// missing file is SL_ENOENT, but SL_OK in a store in S3.
+// missing file is SL_ENOENT, but SL_OK in a store in S3; a folder of a disk is
+// SL_EINVAL.
 enum sl_err fs_unlink(struct fs *fs, const char *path, struct sl_error *err);
 
 // Fills *out with what is known of the file or folder `path`, links followed.
@@ -291,7 +292,7 @@ enum sl_err fs_read_all(struct fs *fs, const char *path, size_t limit,
 char *fs_dirname(const char *path);
 
 // Returns dir + "/" + name, without a second "/" if `dir` ends in one, to be
-// freed (sl_free); NULL when out of memory.
+// freed (sl_free); "/" + name if `dir` is "". NULL when out of memory.
 char *fs_join(const char *dir, const char *name);
 
 #endif

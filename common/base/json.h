@@ -38,9 +38,10 @@ enum sl_err sl_json_parse(json_t **out, const char *name, const char *text,
                           size_t len, const struct sl_json_limits *limits,
                           struct sl_error *err);
 
-// Appends `value` to `out`, compactly or (`pretty`) indented by 2, with keys in
-// the order of insertion. Reals have the fewest digits that read back as the
-// same number. SL_ENOMEM: `out` has the length it had, but maybe no 0 there.
+// Appends `value` (not NULL) to `out`, compactly or (`pretty`) indented by 2,
+// with keys in the order of insertion and no line break at the end. Reals have
+// the fewest digits that read back as the same number. SL_ENOMEM: `out` has the
+// length it had, but maybe no 0 there.
 enum sl_err sl_json_write(struct buf *out, const json_t *value, bool pretty);
 
 // Appends text as a JSON string with its quotes. Bytes that are not UTF-8

@@ -52,7 +52,8 @@ static inline bool list_empty(const struct list *l)
     return l->head.next == &l->head;
 }
 
-// Inserts `n`, which is in no list, behind `where`.
+// Inserts `n`, which is in no list, behind `where`: a node of a list, or its
+// head.
 static inline void list_insert_after(struct list_node *where,
                                      struct list_node *n)
 {

@@ -46,9 +46,10 @@ enum sl_err membership_open(struct membership *m, struct fs *fs,
 void membership_release(struct membership *m);
 
 // Joins `cluster` (not 0), durably, and marks the store; does nothing if it is
-// joined (membership_joined). If another cluster is known the caller must not
-// call it. SL_ESTATE: the store bears another cluster's mark. After another
-// failure the store may bear ours: call it again.
+// joined (membership_joined). Makes the folder of the store, but not that of
+// the state. If another cluster is known the caller must not call it.
+// SL_ESTATE: the store bears another cluster's mark. After another failure the
+// store may bear ours: call it again.
 enum sl_err membership_join(struct membership *m, uint64_t cluster,
                             struct sl_error *err);
 

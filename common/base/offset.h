@@ -40,7 +40,7 @@ void offset_came(struct offset *o, uint64_t seq, uint64_t sent_us,
 
 // Notes that our answer to message `seq` reached the peer at `heard_us` by its
 // clock, which completes a round trip. Does nothing if offset_came has not
-// noted `seq`, or the times are impossible.
+// noted `seq`, if it was heard before, or if the times are impossible.
 void offset_heard(struct offset *o, uint64_t seq, uint64_t heard_us);
 
 // Sets *offset_us to what the shortest kept round trip gives (our clock minus

@@ -91,16 +91,18 @@ const char *sl_err_text(enum sl_err code);
 // the table.
 int sl_err_to_grpc(enum sl_err code);
 
-// Returns the code of a gRPC status; of several that share one SL_EINVAL,
-// SL_ESTATE, SL_EBUSY, SL_ELOST or SL_EINTERNAL. OUT_OF_RANGE is SL_ERANGE;
-// UNKNOWN, and a number that gRPC does not have, SL_EINTERNAL.
+// Returns the code of a gRPC status. Where several codes share the status, it
+// is SL_EINVAL, SL_ESTATE, SL_EBUSY, SL_ELOST or SL_EINTERNAL. OUT_OF_RANGE is
+// SL_ERANGE; UNKNOWN, and a number that gRPC does not have, SL_EINTERNAL.
 enum sl_err sl_err_from_grpc(int grpc_status);
 
 // Returns true for errors that may pass: EUNAVAIL, ETIMEDOUT, EBUSY, ELOST.
 bool sl_err_transient(enum sl_err code);
 
-// Returns the code of an errno: ENOENT, ENOSPC (SL_EIO), EACCES (SL_EDENIED)
-// and so on; SL_EIO for any other, SL_OK for 0.
+// Returns the code of an errno, SL_OK for 0. ENOTDIR is SL_ENOENT; ENOTEMPTY
+// SL_EEXIST; EPERM and EROFS SL_EDENIED; EAGAIN, EMFILE and ENFILE SL_EBUSY;
+// EISDIR and ENAMETOOLONG SL_EINVAL; EPIPE, and a connection refused, reset or
+// without a route, SL_EUNAVAIL. SL_EIO is for any other, as ENOSPC.
 enum sl_err sl_err_from_errno(int errnum);
 
 // Returns the struct of `type` whose member `member` is *ptr, not NULL.

@@ -137,8 +137,9 @@ enum sl_err tensorfile_shrink(struct tensorfile_writer *w,
 
 // Replaces the value of a metadata key by one of the same length; before
 // tensorfile_finish, as often as one likes, and not the keys of `checks`.
-// SL_ENOENT without such a key, SL_EINVAL if the length differs or it needs
-// escapes; the value is then the old one.
+// SL_ENOENT without such a key; SL_EINVAL if the length differs, or if it has a
+// quote, a backslash or what is not printable ASCII. The value is then the old
+// one.
 enum sl_err tensorfile_patch(struct tensorfile_writer *w, const char *key,
                              const char *value, struct sl_error *err);
 
@@ -216,8 +217,8 @@ const uint8_t *tensorfile_data(const struct tensorfile *f,
 #define TENSOR_PLACE_TEXT 320
 
 // Returns true if one of the values `bytes` of the F32 tensor `t` is not
-// finite; `out` then names the first, as "[2, 0] is nan". False for tensors of
-// other types.
+// finite; `out` then names the first, as "[2, 0] is nan", or " is nan" of a
+// scalar. False for tensors of other types.
 bool tensor_not_finite(const struct tensor_info *t, const uint8_t *bytes,
                        char out[TENSOR_PLACE_TEXT]);
 

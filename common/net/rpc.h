@@ -129,9 +129,10 @@ bool rpc_address_is_local(const char *address);
 
 // Tries to listen at `address` for a moment. SL_OK: it is free now; SL_EEXIST:
 // a process listens there, or the path is no socket; SL_EINVAL: it is no
-// address, or none of this host; SL_ENOENT: the host's name is not known; else
-// the error of the attempt. Removes a socket file on which no process answers.
-// Waits for the resolver if the address has a host name.
+// address, or none of this host; SL_ENOENT: the host's name is not known, or
+// the folder of unix: is missing; else the error of the attempt. Removes a
+// socket file on which no process answers. Waits for the resolver if the
+// address has a host name.
 enum sl_err rpc_address_vacant(const char *address, struct sl_error *err);
 
 // Text of a call's error, after the address, if the peer is a web server.
@@ -303,7 +304,8 @@ enum sl_err rpc_server_new(struct rpc_server **out, struct rpc_io *io,
 // the port in use, 0 for unix:. Without `tls` an address that is not local is
 // SL_EDENIED. SL_EINVAL: it is no address, or none of this host; SL_EEXIST:
 // another process answers at the address (a unix socket file on which none
-// answers is removed); those of tls_load; else the system's. With `tls` a
+// answers is removed); SL_ENOENT: the host's name is not known, or the folder
+// of unix: is missing; those of tls_load; else the system's. With `tls` a
 // caller must show a certificate of the same authority; on unix: the file's
 // mode (0600) guards instead, and `tls` is not used. Certificate files that are
 // replaced (tls.h) serve every handshake after tls_look saw them. After a
@@ -517,7 +519,9 @@ enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
 // Cancels open calls and streams and waits until their callbacks have returned,
 // so no callback of the channel may call it; none runs after it. If that takes
 // long because the peer does not read, closes all connections of this process
-// to its address. Other threads start no call meanwhile. NULL is allowed.
+// to its address, as rpc_channel_break does: with the name of a host it waits
+// until the transport gives the connection up. Other threads start no call
+// meanwhile. NULL is allowed.
 void rpc_channel_free(struct rpc_channel *channel);
 
 // Returns the address as rpc_channel_new got it, or that of its list which
@@ -606,7 +610,7 @@ void rpc_cancel(struct rpc_channel *channel, struct rpc_ticket ticket);
 // Makes a unary call and waits for its end, at most until its deadline; not
 // from a callback. Returns the codes that rpc_done_fn receives. On SL_OK *reply
 // is the caller's to free (rpc_body_free). Takes `msg` in every case (NULL:
-// empty).
+// empty). Asserts, as rpc_call_start, that rpc_channel_free has not begun.
 enum sl_err rpc_call_sync(struct rpc_channel *channel, const char *method,
                           struct rpc_msg *msg,
                           const struct rpc_call_options *options,
@@ -614,11 +618,10 @@ enum sl_err rpc_call_sync(struct rpc_channel *channel, const char *method,
 
 // Opens a stream to a BIDI method, or, with `request` (else NULL), to a
 // SERVER_STREAM one: takes the request in every case, sends it and closes this
-// side. `events` are
-// copied; NULL: no callbacks. SL_ESTATE: rpc_channel_free has begun. *out
-// carries a reference of the caller's; on failure *out is unchanged and no
-// event runs. *out is set before the first event can run. `options` is not
-// NULL; its `turn` and `small` are not read.
+// side. `events` are copied; NULL: no callbacks. SL_ESTATE: rpc_channel_free
+// has begun. *out carries a reference of the caller's; on failure *out is
+// unchanged and no event runs. *out is set before the first event can run.
+// `options` is not NULL; its `turn` and `small` are not read.
 enum sl_err rpc_stream_open(struct rpc_stream **out,
                             struct rpc_channel *channel, const char *method,
                             struct rpc_msg *request,

@@ -46,11 +46,10 @@ struct tls_pem {
 
 // Reads and checks the files of `tls`, the first three of which must be named.
 // SL_EINVAL: a file is not named, or malformed, or over 1 MiB, or they do not
-// belong together;
-// SL_EDENIED: other users may read the key, or our certificate, or every
-// authority of its file, is not valid today; else the error of reading, which
-// names the file; SL_ENOMEM. *out is the caller's (tls_pem_release); its old
-// content is not freed.
+// belong together; SL_EDENIED: other users may read the key, or our
+// certificate, or every authority of its file, is not valid today; else the
+// error of reading, which names the file; SL_ENOMEM. *out is the caller's
+// (tls_pem_release); its old content is not freed.
 enum sl_err tls_load(struct tls_pem *out, const struct rpc_tls *tls,
                      struct sl_error *err);
 
@@ -78,19 +77,19 @@ enum sl_err tls_read_conf(struct rpc_tls *out, const struct conf *conf,
 
 // ---- files that are replaced while the process lives
 //
-// A set of three files is read once per process, however many servers and
-// channels use it, and again when tls_look finds that a file was replaced. New
-// texts that hold get a new serial, which each user compares with its own
-// before a handshake. Texts that do not hold are logged once, and tried again
-// at each look: files are replaced one after the other, so a fault that is seen
-// at one look only is not logged.
+// A set of files is read once per process, however many servers and channels
+// use it, and again when tls_look finds that a file was replaced. New texts
+// that hold get a new serial, which each user compares with its own before a
+// handshake. Texts that do not hold are logged once, and tried again at each
+// look: files are replaced one after the other, so a fault that is seen at one
+// look only is not logged.
 
 struct tls_files;
 
 // Opens the set of the files of `tls`, or takes a reference if the process has
-// it, after a look whether they were replaced; either needs its own
-// tls_files_close. Fails as tls_load does, but not for a set that the process
-// has.
+// one of the same four paths, after a look whether the files were replaced;
+// either needs its own tls_files_close. Fails as tls_load does, but not for a
+// set that the process has.
 enum sl_err tls_files_open(struct tls_files **out, const struct rpc_tls *tls,
                            struct sl_error *err);
 

@@ -65,7 +65,7 @@ struct conf_about {
     const char *program; // "psserver"
     const char *usage;   // "psserver [OPTION]..."
     const char *text;    // what it does: one or two sentences
-    const char *example; // command line that can be pasted
+    const char *example; // command line that can be pasted, or NULL
     const char *after;   // more text at the end of the help, or NULL; the
                          // section EXIT STATUS of a manual page
 };
@@ -150,8 +150,9 @@ enum sl_err conf_set(struct conf *c, const char *name, const char *value,
                      struct sl_error *err);
 
 // Reads one number by the rules of a key of kind INT, BYTES or MS, for values
-// with several numbers in them. `where` is for errors. SL_EINVAL: *out is the
-// number if only its bounds do not hold, else as it was.
+// with several numbers in them; one blank may stand before the unit. `where` is
+// for errors. SL_EINVAL: *out is the number if only its bounds do not hold,
+// else as it was.
 enum sl_err conf_read_number(const struct conf_key *key, const char *text,
                              int64_t *out, const char *where,
                              struct sl_error *err);

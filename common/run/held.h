@@ -24,8 +24,8 @@
 #define HELD_RECENT_MS 600000 // time for which status pages show a held loop
 
 // Counts a handler with the name `what` (not NULL) that worked for `us`. One
-// that worked for longer than HELD_US has held the loop: it is logged as WARN,
-// at most once a minute.
+// that worked for longer than HELD_US has held the loop: that is logged as
+// WARN, at most once a minute for all handlers together.
 void held_took(const char *what, uint64_t us);
 
 struct held {
