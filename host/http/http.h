@@ -159,11 +159,11 @@ void http_say(struct http_answer *a, int status, const char *text);
 // ---- server-sent events
 
 // Makes the answer a stream of events; from the handler, once, instead of a
-// body. SL_EBUSY: too many viewers; SL_ENOMEM: the answer is 503 then, and *out
-// untouched. gone(arg) runs once, later, when the viewer has left or was
-// dropped, and the stream is freed then; it does not run after
-// http_stream_close. `gone` may be NULL. A viewer that leaves is noticed at the
-// next event or beat.
+// body: its `body` and `fixed` are not sent then. SL_EBUSY: too many viewers;
+// SL_ENOMEM: the answer is 503 then, and *out untouched. gone(arg) runs once,
+// later, when the viewer has left or was dropped, and the stream is freed then;
+// it does not run after http_stream_close. `gone` may be NULL. A viewer that
+// leaves is noticed at the next event or beat.
 enum sl_err http_stream_open(struct http_stream **out,
                              const struct http_request *q,
                              struct http_answer *a, loop_fn gone, void *arg);

@@ -29,12 +29,11 @@
 // Threads  any; no state is kept. launch_resolve may wait for a name server.
 // Memory   a plan is a value; the environment is borrowed during a call.
 // Errors   SL_ENOENT: a source lacks a variable, or no source has any, or no
-//          role or coordinator is said;
-//          SL_EINVAL: a variable is wrong; both name the variable, its value
-//          and a cure. SL_ERANGE: a list of names is too long. SL_EUNAVAIL: a
-//          name does not resolve (yet). SL_ENOMEM. A failure leaves *out as it
-//          was; `err` may be NULL. The functions that append fail with
-//          SL_ENOMEM alone, and may leave a part.
+//          role or coordinator is said; SL_EINVAL: a variable is wrong; both
+//          name the variable, its value and a cure. SL_ERANGE: a list of names
+//          is too long. SL_EUNAVAIL: a name does not resolve (yet). SL_ENOMEM.
+//          A failure leaves *out as it was; `err` may be NULL. The functions
+//          that append fail with SL_ENOMEM alone, and may leave a part.
 #ifndef HOST_LAUNCH_LAUNCH_H
 #define HOST_LAUNCH_LAUNCH_H
 

@@ -78,7 +78,7 @@ bool pieces_read(struct pieces *p, const struct piece_name *name, size_t offset,
                  void *to, size_t n);
 
 // Waits while another process fetches the piece, for patience_ms at most and as
-// long as leave(arg) is false. Returns a claim, for pieces_write or
+// long as leave(arg), not NULL, is false. Returns a claim, for pieces_write or
 // pieces_drop, with which others wait for this process; -1: the wait has ended
 // without one, or the cache takes no pieces, and the caller goes on without.
 // The piece may have appeared meanwhile.

@@ -67,7 +67,8 @@ void room_give(struct pieces *p, uint64_t n);
 bool room_make(struct pieces *p);
 
 // Locks an open file, for which another process is waited for patience_ms at
-// most and as long as leave(arg) is false. Returns false if it is not locked.
+// most and as long as leave(arg), not NULL, is false. Returns false if it is
+// not locked.
 bool pieces_lock(const struct pieces *p, int fd, bool (*leave)(void *arg),
                  void *arg);
 // Returns true while the cache is off, and takes no pieces.

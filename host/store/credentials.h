@@ -9,13 +9,13 @@
 //      AWS_PROFILE ("default"); if either variable is set, it must have it
 //   4. a container's: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI, with
 //      AWS_CONTAINER_AUTHORIZATION_TOKEN or _TOKEN_FILE
-//   5. the role of the machine, by IMDSv2, unless
-//   AWS_EC2_METADATA_DISABLED=true
+//   5. the role of the machine, by IMDSv2, unless AWS_EC2_METADATA_DISABLED is
+//      true
 //
 // A file is read again after five minutes. Keys that expire are renewed five
-// minutes before, or at half of what they have left; while that fails the old
-// ones are used up to their end; those without an end, as a file's, are not
-// used then. No key is in an error, ever.
+// minutes before, or at half of what they have left, if that is later; while
+// that fails the old ones are used up to their end; those without an end, as a
+// file's, are not used then. No key is in an error, ever.
 //
 // Threads  any; one renews, the others wait for it.
 // Memory   credentials_free; a key: credential_release, which wipes it.

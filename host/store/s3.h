@@ -349,7 +349,7 @@ enum sl_err s3_pwrite(struct fs_file *base, uint64_t offset, const void *bytes,
 
 // Publishes the file (s3_publish) under the name with which it was opened, with
 // f->fresh; SL_OK and nothing for a file that is read, or was published under
-// that name.
+// that name. SL_ENOTSUP for NAME.tmp once parts of it were sent under NAME.
 enum sl_err s3_sync(struct fs_file *base, struct sl_error *err);
 
 // Makes what was written to `f` appear as the object `name`; SL_OK and nothing
