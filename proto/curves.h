@@ -6,10 +6,10 @@
 //
 // A point is at the number of steps that are counted. Points come at most once
 // a second, and on a long job more and more rarely, so that its files stay
-// small; the last one always comes. For a job that has counted steps,
-// a resumed one or one that was watched before, files begin with a START, so
-// that readers forget what an older file says of later steps;
-// so does a job that falls back (steps that a lost psserver had).
+// small; the last one always comes. For a job that has counted steps, a
+// resumed one or one that was watched before, files begin with a START, so
+// that readers forget what an older file says of later steps; so does a job
+// that falls back (steps that a lost psserver had).
 //
 // A file that cannot be written costs points and nothing else: what is not
 // written yet waits for the next curves_write, up to a limit.
@@ -56,6 +56,7 @@ bool curves_due(const struct curves *c);
 // (curves_due) or `last` is true: s is the job's last status. None is taken
 // while the job is placed, nor when all its steps are counted before the last
 // status. Takes in any case the evaluations that s has beyond those taken
+// before, but for one without values that are known, or at the step of the one
 // before. `s` is a status with its spec or without. Only memory is written.
 // SL_ENOMEM: the point is left out, and the next call goes on.
 enum sl_err curves_take(struct curves *c, const Sluice__V1__JobStatus *s,

@@ -58,10 +58,9 @@ struct layout {
 
 // Makes *out, for layout_release, of the variables, their pieces and
 // `rows_shards`, the number of shards behind theirs that have no pieces (at
-// most WIRE_SHARDS_MAX), and checks
-// that they fit together; the messages, each checked by itself before
-// (wire_check), are borrowed for the call. SL_EINVAL: a piece or variable does
-// not fit, or two variables have one name; SL_ENOMEM.
+// most WIRE_SHARDS_MAX), and checks that they fit together; the messages, each
+// checked by itself before (wire_check), are borrowed for the call. SL_EINVAL:
+// a piece or variable does not fit, or two variables have one name; SL_ENOMEM.
 enum sl_err layout_make(struct layout *out,
                         Sluice__V1__Variable *const *variables,
                         size_t variables_count,

@@ -191,11 +191,10 @@ enum sl_err spec_check_hybrid(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // Checks what train has for local alone (inner, outer, quorum, grace_ms,
 // fragments, overlap, max_norm_ratio, average, norm, weight), and that nothing
 // is asked for that local has not (accumulate, audit, reduce_on_plateau); sets
-// defaults
-// and raises the edition that workers need. In other modes refuses what is of
-// local alone, and external variables that are moving; in all, optimizer.delay.
-// After the mode with its contributions, and the optimizer; window_closures is
-// set.
+// defaults and raises the edition that workers need. In other modes refuses
+// what is of local alone, and external variables that are moving; in all,
+// optimizer.delay. After the mode with its contributions, and the optimizer;
+// window_closures is set.
 enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // Checks placement, which it makes if it is missing, and sets its defaults: the
 // partitioner with its keys, `move`, and replicas. After the model and `train`.

@@ -431,8 +431,8 @@ enum sl_err wire_read_state_reply(struct wire_state_reply *out,
 // Each wire_encode_* writes to `out` the bytes that come before a payload of
 // payload_bytes (all of the message if that is 0), and returns their number.
 // The structs' own `payload` is not read, and nothing is checked. A token of
-// zeros is left out. They cannot fail, as WIRE_HEAD_MAX bytes hold any of them,
-// and allocate nothing.
+// zeros is left out, but the `proof` of an Ask is then an empty message. They
+// cannot fail, as WIRE_HEAD_MAX bytes hold any of them, and allocate nothing.
 
 #define WIRE_HEAD_MAX 1856
 // Writes an Ask.

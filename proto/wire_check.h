@@ -103,8 +103,8 @@ enum sl_err check_job_open(const ProtobufCMessage *m, struct sl_error *err);
 // Checks that the shards are in order, all of them in a whole map, and that
 // those that are admitted have addresses.
 enum sl_err check_job_map(const ProtobufCMessage *m, struct sl_error *err);
-// Checks that a lease has samples, and one for training steps; not for probes
-// and rings.
+// Checks that a lease has samples, and steps if it is for training; one for
+// probes or rings needs neither.
 enum sl_err check_lease(const ProtobufCMessage *m, struct sl_error *err);
 // Checks that this rank and the holders are among the ranks.
 enum sl_err check_ring_begin(const ProtobufCMessage *m, struct sl_error *err);
