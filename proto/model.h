@@ -192,19 +192,21 @@ enum model_weight {
 struct model_node {
     const char *name; // owned by the model
     // The layer's own type; activation layers by any of their names (relu,
-    // softmax, activation ...) are MODEL_ACTIVATION with `act` set.
+    // softmax, activation ...) are MODEL_ACTIVATION with `act` set. A layer of
+    // one axis is that of images, and repeat_vector is up_sampling2d.
     enum model_layer type;
-    enum model_act act; // dense, conv2d, activation; else LINEAR
+    enum model_act act; // dense, convolutions, activation; else LINEAR
     // Recurrent layers: of what a step computes, and of the gates.
     enum model_act step_act, gate_act;
     double alpha; // elu, leaky_relu: factor below 0
 
     uint32_t inputs;                  // how many
     uint32_t input[MODEL_INPUTS_MAX]; // numbers of nodes before this node
-    struct model_shape in;            // shape of input[0]
+    struct model_shape in; // shape of input[0]; an image of height 1 where a
+                           // layer of one axis is one of images
     struct model_shape out;
     bool frozen;    // its variables stay as they begin
-    uint32_t users; // nodes that read it, and 1 if it is the output
+    uint32_t users; // inputs of nodes that are it, and 1 if it is the output
 
     // convolutions and pooling: height, width; dilation and groups are 0 where
     // a layer has none
@@ -220,7 +222,8 @@ struct model_node {
     bool sequences, backwards, keep_order;
     bool zero_masked; // steps that do not count give zeroes
     // The node, an embedding or a masking, that says which steps of the input
-    // count; and of the output. MODEL_NONE: all do.
+    // count, if this node makes use of that; and of the output. MODEL_NONE: all
+    // do, or it makes none.
     uint32_t mask, mask_out;
     bool masks;              // embedding: the number 0 does not count
     double mask_value;       // masking
@@ -271,7 +274,7 @@ struct model_variable {
     struct model_shape shape;
     enum model_kind kind;
     // MODEL_MOVING: of all calls of its layer in a step. 1, as a frozen layer's
-    // variables have it: it stays, whatever is pushed
+    // variables have it: it stays, whatever is pushed. 0 in an external model
     double momentum;
     struct model_init init;
     double l1, l2; // factors of its absolute values and squares in the loss

@@ -17,7 +17,7 @@ struct model_build {
     struct model *m;
     const Sluice__V1__ModelSpec *spec;
     struct strmap names; // layer -> its node's number, as a pointer
-    uint32_t counters[MODEL_LAYER_COUNT]; // last numbers of names, conv2d_1
+    uint32_t counters[MODEL_LAYER_COUNT]; // next numbers of names, conv2d_1
     uint32_t variables_cap;
     uint64_t given;      // channels that layers normalize by given numbers
     uint64_t steps;      // of recurrent layers
@@ -79,8 +79,9 @@ enum sl_err model_initializer(struct model_init *out, const char *name,
 // ---- model_kinds.c
 
 // Checks which fields the layer at hand (b->layer) has, and fills its node,
-// which has its name, type and inputs before, with its variables and its mask
-// (build_mask); raises the edition. SL_EINVAL names the layer; SL_ENOMEM.
+// which has its name, type and inputs before, and MODEL_NONE as its weights,
+// with its variables and its mask (build_mask); raises the edition. SL_EINVAL
+// names the layer; SL_ENOMEM.
 enum sl_err build_layer(struct model_build *b);
 
 // Checks that the input of the layer at hand has rank `rank`; else SL_EINVAL:
@@ -95,8 +96,8 @@ enum sl_err build_want_image(const struct model_build *b);
 enum sl_err build_want_filters(const struct model_build *b);
 
 // ---- The builders of layers.def: model_layers.c, model_views.c (layers that
-// move elements and compute none), model_attention.c, model_interact.c,
-// model_composed.c, model_recurrent.c
+// move elements, and rescaling), model_attention.c, model_interact.c,
+// model_composed.c, model_recurrent.c, model_mask.c
 //
 // Each checks the keys of one layer, and fills its node, its variables and the
 // shape of its output, which begins as that of the input. The node's type may
@@ -121,8 +122,8 @@ enum sl_err model_orthogonal(struct model_init *out,
 // ---- model_attention.c
 
 // Marks, after all layers are built, the nodes that are ids (model_node.ids);
-// SL_EINVAL if something other than embeddings reads them, too. Goes over all
-// layers with b->at, b->node and b->layer.
+// SL_EINVAL if something other than embeddings reads them, too, or an embedding
+// reads something else. Goes over all layers with b->at, b->node and b->layer.
 enum sl_err build_ids(struct model_build *b);
 
 // ---- model_mask.c
@@ -130,7 +131,7 @@ enum sl_err build_ids(struct model_build *b);
 // Sets which steps of the input of the layer at hand count, and of its output
 // (model_node.mask, mask_out), as Keras' layers hand masks on; after the
 // layer's builder. The edition may rise. SL_EINVAL: its inputs have different
-// masks, or it would need one and has no use for it.
+// masks, or one that the layer cannot take.
 enum sl_err build_mask(struct model_build *b);
 
 // ---- model_layers.c, for builders elsewhere
@@ -153,8 +154,10 @@ enum sl_err shape_product(uint64_t *out, const struct model_shape *s);
 bool shape_equal(const struct model_shape *a, const struct model_shape *b);
 
 // Reads the window of a convolution that goes from the layer's output back to
-// its input, as build_window does, and sets the height and width of the output:
-// the least that has such an input. SL_EINVAL names the layer.
+// its input, as build_window does but without dilation, and sets the height and
+// width of the output as Keras does: those of the input times the strides, and
+// without padding what the window has beyond a stride. SL_EINVAL names the
+// layer.
 enum sl_err build_window_back(struct model_build *b);
 // Sets out to `list`, one number for both axes or two (height, width). None: as
 // `otherwise`. A layer of one axis has one number, and out[0] is 1. SL_EINVAL,
@@ -179,7 +182,10 @@ enum sl_err build_window(struct model_build *b, const uint32_t *size,
 // on: window and groups of a convolution, momentum of a batch normalization,
 // heads, key_dim and value_dim of attention, whose inputs all have rank 2.
 // SL_ENOMEM; SL_EINVAL: a variable or the model is too large, or an initializer
-// or regularizer is wrong.
+// or regularizer is wrong, or of a bias that the layer has not.
+//
+// Where b->shares is not 0 nothing is added, and b->node gets the variables of
+// that node; SL_EINVAL if they have other shapes.
 
 // Adds the filters, as the kernel, and the bias.
 enum sl_err build_conv_variables(struct model_build *b);
