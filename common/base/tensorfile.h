@@ -182,7 +182,7 @@ enum sl_err tensorfile_open_unmapped(struct tensorfile **out, struct fs *fs,
                                      struct sl_error *err);
 
 // Reads a file from memory, which must outlive the reader; for tests. `name` is
-// for errors, and copied.
+// for errors, and copied. SL_ECORRUPT and `header_limit` as in tensorfile_open.
 enum sl_err tensorfile_parse(struct tensorfile **out, const char *name,
                              const void *bytes, size_t n, size_t header_limit,
                              struct sl_error *err);
@@ -202,8 +202,8 @@ const struct tensor_info *tensorfile_find(const struct tensorfile *f,
                                           const char *name);
 
 // Copies n bytes of a tensor `t` of this file, from byte `offset` on; asserts
-// that they lie in it. SL_ECORRUPT if the file was cut short meanwhile; `into`
-// is then undefined.
+// that they lie in it. SL_ECORRUPT if the file was cut short meanwhile, else as
+// fs_pread; `into` is then undefined.
 enum sl_err tensorfile_read(const struct tensorfile *f,
                             const struct tensor_info *t, uint64_t offset,
                             void *into, size_t n, struct sl_error *err);
