@@ -17,8 +17,8 @@
 
 // Sends `state` (not NULL) to the service manager: "READY=1", "STOPPING=1",
 // "STATUS=...", or several joined by '\n'. SL_ENOENT: there is none
-// ($NOTIFY_SOCKET); SL_EIO: the datagram could not be sent. Neither is a reason
-// to stop.
+// ($NOTIFY_SOCKET), or that is no name of a socket; SL_EIO: the datagram could
+// not be sent. Neither is a reason to stop.
 enum sl_err sdnotify(const char *state);
 
 // Returns the interval at which WATCHDOG=1 is due, in ms: half of

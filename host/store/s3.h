@@ -342,8 +342,8 @@ enum sl_err s3_write(struct fs_file *base, const void *bytes, size_t n,
                      struct sl_error *err);
 
 // Writes n bytes at `offset`, beyond the end after a hole of zeroes. SL_ENOTSUP
-// where the bytes were sent already: neither in the first nor in the last part.
-// SL_ESTATE as for s3_write.
+// where the bytes were sent already: neither in the first nor in the last part;
+// others of them may be replaced then. SL_ESTATE as for s3_write.
 enum sl_err s3_pwrite(struct fs_file *base, uint64_t offset, const void *bytes,
                       size_t n, struct sl_error *err);
 
