@@ -216,7 +216,8 @@ enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec,
 enum sl_err spec_check_callbacks(Sluice__V1__JobSpec *spec,
                                  struct sl_error *err);
 // Checks the path of the folder of curves, if the spec has `observe`: it must
-// be given, and stay below another folder (grown_check). Looks at no file.
+// be given, and stay below another folder (grown_check). Looks at no file. Sets
+// the default of histograms.
 enum sl_err spec_check_observe(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // Checks evaluate.metrics (each offered for the loss, and once; none where
 // nothing is evaluated) and top_k, which it sets if top_k is wanted, and raises

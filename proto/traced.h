@@ -44,9 +44,10 @@ struct traced_space;
 enum sl_err traced_space_new(struct traced_space **out);
 // Moves up to WIRE_TRACE_SPANS_MAX of the oldest spans of this process
 // (spans_take) into the piece of `space` and returns it, never NULL; `last` is
-// set when there are no more, `lost` is spans_lost, and `trace` 0. Spans with
-// names beyond the first WIRE_TRACE_NAMES_MAX get the first name. The piece
-// belongs to `space` and lasts until the next call with it.
+// set if it has fewer, so an empty piece may be the last; `lost` is spans_lost,
+// and `trace` 0. Spans with names beyond the first WIRE_TRACE_NAMES_MAX get the
+// first name. The piece belongs to `space` and lasts until the next call with
+// it.
 Sluice__V1__TracePiece *traced_take(struct traced_space *space);
 
 #endif

@@ -95,7 +95,8 @@ enum sl_err check_hello(const ProtobufCMessage *m, struct sl_error *err);
 // Checks that a report has a failure, or a file with its hash.
 enum sl_err check_snapshot(const ProtobufCMessage *m, struct sl_error *err);
 // Checks that each variable has its number, and that the pieces are of this
-// shard, in model order, and rows of the variables here.
+// shard, in model order, at most one of a variable, and rows of the variables
+// here.
 enum sl_err check_shard_spec(const ProtobufCMessage *m, struct sl_error *err);
 // Checks that the spec has a model and `train`, which all that reads it takes
 // for granted.
