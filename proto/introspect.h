@@ -37,7 +37,7 @@ struct rpc_table introspect_table(struct introspect *in);
 
 // Sets whether the daemon's services are SERVING or NOT_SERVING, and queues a
 // message to all watchers if that is a change; waits for no peer, and a watcher
-// whose queue is full misses the message.
+// with a full queue misses the message.
 void introspect_set_serving(struct introspect *in, bool serving);
 
 // Frees it, after the server, so that no watcher is left. NULL is allowed.
