@@ -52,16 +52,17 @@ bool bad_news(struct data_bad *b);
 bool bad_has(struct data_bad *b, bool test, uint64_t number);
 
 // Notes a bad sample, *s, which is copied, for the first time or again; if it
-// is new, writes a log line and makes bad_news true. Returns SL_OK if the
-// sample may be passed over. SL_ERANGE if there are more than allowed, this one
-// or earlier ones; the list has the first that was too many, and takes no more.
+// is new, and the list takes it, writes a log line and makes bad_news true.
+// Returns SL_OK if the sample may be passed over. SL_ERANGE if there are more
+// than allowed, this one or earlier ones; the list has the first that was too
+// many, and takes no more.
 enum sl_err bad_note(struct data_bad *b, const struct bad_sample *s,
                      struct sl_error *err);
 
 // Copies bad samples for a report to out[most], and returns how many: first
 // those that were never reported, then the others in turn, so that a
 // coordinator that has forgotten them hears of them again. 0 if none was found.
-// None is copied twice in one call.
+// None is copied twice in one call. Leaves bad_news as it is.
 size_t bad_tell(struct data_bad *b, struct bad_sample *out, size_t most);
 
 #endif

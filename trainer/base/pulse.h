@@ -46,7 +46,9 @@ static inline void pulse_beat(struct pulse *p)
         atomic_fetch_add_explicit(&p->beats, 1, memory_order_relaxed);
 }
 
-// Returns true if the attempt, or one around it, is over or is to end.
+// Returns true if the attempt, or one around it, is over, or drains. Looks at
+// flags alone: a lease that has run out shows when its gate was looked at
+// (gate_look).
 static inline bool pulse_over(const struct pulse *p)
 {
     for (; p != NULL; p = p->outer)

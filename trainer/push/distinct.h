@@ -46,7 +46,8 @@ enum sl_err distinct_make(struct distinct *d, size_t n, const uint64_t *ids,
                           uint32_t buckets, uint32_t shards,
                           struct sl_error *err);
 
-// Returns true if *d was made of a list of these n ids, in this order.
+// Returns true if *d was made of a list of these n ids, in this order; false
+// before the first distinct_make.
 bool distinct_is_of(const struct distinct *d, size_t n, const uint64_t *ids);
 
 // Copies n rows of `dim` numbers, those of ids[k] to ids[k + n - 1], from `of`

@@ -40,14 +40,15 @@ void evidence_take(struct step_evidence *e, uint64_t incarnation,
 
 // Notes a push's answer: `incarnation` counted the step (now or before).
 // Returns false if that is not the incarnation of the evidence, which is void
-// then. A step of EVIDENCE_STEPS or more is ignored.
+// then; also if it was void before. A step of EVIDENCE_STEPS or more is
+// ignored.
 bool evidence_note(struct step_evidence *e, uint64_t incarnation,
                    uint32_t step);
 
 // Compares *e with the incarnation that the newest map names for the shard.
-// Returns false, with *e void, if the evidence is of another one; else true. 0:
-// the map names none now, and the evidence stays, as the shard may come back as
-// it was.
+// Returns false, with *e void, if the evidence is of another one; else true,
+// and so if *e is void already. 0: the map names none now, and the evidence
+// stays, as the shard may come back as it was.
 bool evidence_map(struct step_evidence *e, uint64_t incarnation);
 
 // Returns true if the evidence says that the shard has counted `step`; false

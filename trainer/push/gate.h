@@ -72,7 +72,8 @@ static inline void gate_trouble(struct gate *g, const char *where,
     pthread_mutex_unlock(&t->lock);
 }
 
-// Copies the text of the trouble to `out`; empty if there is none.
+// Copies the text of the trouble to `out`; empty if there is none. It stays
+// until gate_trouble clears it.
 static inline void gate_trouble_read(struct gate *g, char out[GATE_TROUBLE])
 {
     struct gate_trouble *t = &g->trouble;
@@ -85,7 +86,8 @@ static inline void gate_trouble_read(struct gate *g, char out[GATE_TROUBLE])
     pthread_mutex_unlock(&t->lock);
 }
 
-// Closes the gate; a gate that is closed keeps its first reason.
+// Closes the gate; a gate that is closed keeps its first reason. Wakes no
+// thread that waits: the caller does (record_wake, seat_wake).
 static inline void gate_close(struct gate *g, enum gate_reason why)
 {
     int open = GATE_OPEN;
@@ -93,8 +95,10 @@ static inline void gate_close(struct gate *g, enum gate_reason why)
     atomic_compare_exchange_strong(&g->closed, &open, (int)why);
 }
 
-// Returns why the gate is closed, or GATE_OPEN. Closes it if the lease has run
-// out. A lease_ends_ms of 0 has run out: the end is set before the first look.
+// Returns why the gate is closed, or GATE_OPEN. Closes it (GATE_LEASE) if the
+// lease has run out, but not for a drain, which is looked at apart
+// (`draining`). A lease_ends_ms of 0 has run out: the end is set before the
+// first look.
 static inline enum gate_reason gate_look(struct gate *g,
                                          const struct sl_clock *clock)
 {

@@ -64,7 +64,8 @@ void job_tables_forget(struct job_tables *t);
 // Adds the rows of n ids of a table, at most UINT32_MAX, in any order, to those
 // that are wanted; each table once, tables in ascending order. They travel as
 // elements of type `wire`: the job's, or WIRE_F32 for a cut. Returns SL_OK;
-// SL_ERANGE or SL_ENOMEM: none of this table are wanted, and of others what was
+// SL_ERANGE or SL_ENOMEM: none of this table are wanted, and its list is lost
+// (job_tables_rows and the like are not called for it); of others what was
 // wanted before still is.
 enum sl_err job_tables_want(struct job_tables *t, uint32_t table, size_t n,
                             const uint64_t *ids, enum wire_type wire,
@@ -111,18 +112,21 @@ enum sl_err job_tables_add(struct job_tables *t, uint32_t table, size_t n,
                            const uint64_t *ids, const float *grads,
                            struct sl_error *err);
 
-// Adds a gradient of zeros for each row of a table that is wanted.
+// Adds a gradient of zeros for each id of the last job_tables_want of a table,
+// each once.
 enum sl_err job_tables_add_wanted(struct job_tables *t, uint32_t table,
                                   struct sl_error *err);
 // Replaces what was added for a table by one sum for each id, and sets *sums to
 // them, by rising hash of the ids: *elements elements, which the caller may
-// change until job_tables_add, job_tables_pack or job_tables_begin.
+// change until job_tables_add, job_tables_pack or job_tables_begin. Without any
+// *elements is 0, and *sums may be NULL.
 enum sl_err job_tables_merge(struct job_tables *t, uint32_t table, float **sums,
                              size_t *elements, struct sl_error *err);
 
 // Adds up what was added, as elements of type `wire`. `ranges` are the shards'
 // parts of the dense gradient, which travel in the same message, as `dense`.
-// After an error nothing is packed. `t` NULL: does nothing, SL_OK.
+// Once per step, before job_tables_fill. After an error nothing is packed. `t`
+// NULL: does nothing, SL_OK.
 enum sl_err job_tables_pack(struct job_tables *t, enum wire_type wire,
                             enum wire_type dense, const struct elements *ranges,
                             struct sl_error *err);

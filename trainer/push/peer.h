@@ -36,9 +36,10 @@ struct peer {
 
     struct rpc_channel *channel; // NULL: not connected
     struct rpc_ticket ticket;
-    struct peer_shm *shm;      // the channel's; NULL: no memory is shared
-    bool worth;                // a payload is worth shared memory
-    bool coded;                // payloads are coded, and go as bytes alone
+    struct peer_shm *shm; // the channel's; NULL: no memory is shared
+    bool worth;           // a payload is worth shared memory
+    // Payloads are coded, and go as bytes alone; set behind peer_init.
+    bool coded;
     struct shm_buffer *buffer; // shared with the psserver; NULL: none yet
     bool named;                // the call under way refers to `buffer`
     bool by_bytes;             // the next payload is sent as bytes
@@ -136,12 +137,13 @@ void peer_break(struct peer *p);
 // still read and write that memory, which is never used again. Also looks for
 // shared memory for the next call (peer_shm_look).
 void peer_ended(struct peer *p, bool answered);
-// Makes payloads go as bytes from now on, as the psserver did not know the
+// Makes payloads go as bytes until peer_rest, as the psserver did not know the
 // shared memory. Returns false if they went as bytes already.
 bool peer_send_bytes(struct peer *p);
 // Allows payloads to go through shared memory again, after peer_send_bytes.
 void peer_rest(struct peer *p);
-// Returns true if the next payload is likely to go through shared memory.
+// Returns true if the next payload is likely to go through shared memory: there
+// is a buffer already.
 bool peer_shares(const struct peer *p);
 
 // Checks the parameters of an answer. Returns SL_OK; SL_ECORRUPT if size or

@@ -64,9 +64,10 @@ void peer_shm_free(struct peer_shm *n);
 void peer_shm_look(struct peer_shm *n);
 
 // Returns a buffer for `bytes` bytes each way, to be given back once by
-// peer_shm_give; NULL: there is none now. If memory is shared with the
-// psserver, a missing buffer is then asked for and will be there soon. The
-// caller writes the gradient and reads the parameters, and no other field.
+// peer_shm_give; NULL: there is none now. Only a buffer of just that size will
+// do. If memory is shared with the psserver, a missing one is then asked for,
+// and a later call will find it. The caller writes the gradient and reads the
+// parameters, and no other field.
 struct shm_buffer *peer_shm_take(struct peer_shm *n, size_t bytes);
 
 // Gives a buffer back. `clean`: every call that named it was answered. The

@@ -37,8 +37,9 @@ void peers_share(struct peers *p, struct loop *loop,
 enum sl_err peers_get(struct peers *p, const char *address,
                       struct rpc_channel **out, struct peer_shm **shm,
                       struct sl_error *err);
-// Returns true if payloads of `bytes` bytes should go through shared memory, as
-// peers_share says; before that, always true.
+// Returns true if payloads of `bytes` bytes are large enough for shared memory,
+// as peers_share says (before that, all are); whether there is any, peers_get
+// says.
 bool peers_worth(const struct peers *p, size_t bytes);
 // Gives a channel back, once per peers_get; the last one frees it, with its
 // shared memory, and waits until its calls have ended. NULL is allowed.

@@ -28,7 +28,9 @@
 // No call waits, but for await and close: one that is not done yet returns
 // SYNC_BUSY and is made again, with the same arguments, when await returns. The
 // functions sync_wait, sync_settle, ... at the end make both, for a thread that
-// may wait.
+// may wait. From the first SYNC_BUSY of a call to its other result the gate's
+// pulse says that the attempt waits (pulse_wait): a caller that computes
+// meanwhile sets it back. Each answer beats the pulse.
 //
 // SYNC_AGAIN from any call: what was known of the shards does not hold (a shard
 // has been replaced, or found an update too old); call sync_begin again and
@@ -42,7 +44,8 @@
 // Units    elements; steps of the closure.
 // Errors   SYNC_FAILED sets *err (NULL is allowed); no other result does. After
 //          any result but SYNC_OK, SYNC_BUSY and SYNC_AGAIN the closure is only
-//          closed. A call may return any result that is not excluded.
+//          closed. A call may return any result that is not excluded. An error
+//          of a call on its way (send, ask_rows) shows at a later call.
 #ifndef TRAINER_PUSH_SYNC_H
 #define TRAINER_PUSH_SYNC_H
 
@@ -148,7 +151,8 @@ struct sync_moments {
 
 // Counts and times of this attempt, for reports.
 struct sync_seen {
-    uint64_t refused;      // pushes refused
+    // Pushes refused, but for those sent again as bytes (peer_send_bytes).
+    uint64_t refused;
     uint64_t pushed_bytes; // gradients that shards took
     uint64_t pulled_bytes; // parameters that came
     double wait_ms;        // time spent waiting for answers
@@ -169,7 +173,9 @@ struct sync_ops {
                              struct sl_error *err);
     // Makes all shards known, and sets *step to the first step that is not
     // counted everywhere; *done: every step is. If *done, *step is the number
-    // of steps. Both are set on SYNC_OK only.
+    // of steps. Both are set on SYNC_OK only. Not SYNC_AGAIN: it asks shards
+    // again by itself. Ends all reads of parameters (`past`), and gives up rows
+    // that were asked for (ask_rows).
     enum sync_result (*begin)(struct sync *s, uint32_t *step, bool *done,
                               struct sl_error *err);
     // Returns the first step behind `after` that is not known to be counted
@@ -177,21 +183,25 @@ struct sync_ops {
     // a begin.
     uint32_t (*next)(struct sync *s, uint32_t after);
     // Returns SYNC_OK when a range's parameters are fresh and its gradient may
-    // be written.
+    // be written. If the range was sent with `reads_until`, `past` has come to
+    // that op before.
     enum sync_result (*wait)(struct sync *s, uint32_t range,
                              struct sl_error *err);
     // Sends the gradient of a range. `skip`: the step is counted and nothing
     // applied. Once per range and step, after `wait` (by_range: rest, or pull)
     // of the range returned SYNC_OK; *step is copied. On another result than
-    // SYNC_OK nothing was sent. A step that the shard has counted already, of
-    // the open closure alone, is not sent either: its parameters are pulled.
+    // SYNC_OK nothing was sent; after SYNC_OK it leaves at once, or as soon as
+    // the shard can be reached. A step that the shard has counted already, of
+    // the open closure alone, is not sent either: its parameters are pulled;
+    // by_range nothing is done, whatever closures it is of.
     enum sync_result (*send)(struct sync *s, uint32_t range,
                              const struct sync_step *step, bool skip,
                              struct sl_error *err);
     // Tells that the ops before `op` have run; begin, settle and close imply
-    // that all have.
+    // that all have. What was sent with `reads_until` may leave only then.
     void (*past)(struct sync *s, uint32_t op);
-    // Returns SYNC_OK when all answers are in.
+    // Returns SYNC_OK when all answers to what was sent are in; rows that were
+    // asked for ahead may be on their way.
     enum sync_result (*settle)(struct sync *s, struct sl_error *err);
     // Returns true if the step was counted newly, or is held, by what this
     // attempt sent (as range 0 said). Meaningful after a wait or settle of
@@ -204,7 +214,8 @@ struct sync_ops {
     // 0.
     uint64_t (*named)(const struct sync *s);
     // Returns true if the shard holds the contribution and has not counted it
-    // yet (Y3).
+    // yet (Y3), as its last answer said. This and `closed` are false from open
+    // on, and valid also after close.
     bool (*held)(const struct sync *s, uint32_t range);
     // Returns true if our contribution made its round whole on that shard.
     bool (*closed)(const struct sync *s, uint32_t range);
@@ -212,22 +223,24 @@ struct sync_ops {
     // next open.
     void (*seen)(const struct sync *s, struct sync_seen *out);
     // Ends the closure: waits until none of its calls refers to the vectors.
-    // Where a shard holds its contribution, then begins to pull the parameters
-    // after the round: they come into the vector at any time, until begin of
-    // the next closure has returned SYNC_OK, or pull_cut, moments or free was
-    // called. Does nothing if none is open.
+    // Where a shard holds its contribution, or has answered a coded one that
+    // made its round whole, then begins to pull the parameters after the round:
+    // they come into the vector at any time, until begin of the next closure
+    // has returned SYNC_OK, or pull_cut, moments or free was called. Does
+    // nothing if none is open.
     void (*close)(struct sync *s);
     // Pulls the parameters of a cut into `to`, a vector of the caller's. No
-    // closure is open. `tags` has one per range; `tags` and `to` are borrowed
-    // until the result is not SYNC_BUSY, and `to` is undefined if that is not
-    // SYNC_OK.
+    // closure is open. Not SYNC_AGAIN. A snapshot that is gone is SYNC_FAILED,
+    // with SL_ENOENT, SL_ESTALE or SL_ESTATE. `tags` has one per range; `tags`
+    // and `to` are borrowed until the result is not SYNC_BUSY, and `to` is
+    // undefined if that is not SYNC_OK.
     enum sync_result (*pull_cut)(struct sync *s, const struct wire_tag *tags,
                                  struct gate *gate, float *to,
                                  struct sl_error *err);
     // Pulls the moments that the shards keep into m->to, while no closure is
     // open. Sets *t, on SYNC_OK, to the updates that they have seen, on the
     // shard of the fewest; 0: a shard keeps none, and m->to is undefined. *m is
-    // borrowed until the result is not SYNC_BUSY.
+    // borrowed until the result is not SYNC_BUSY. Not SYNC_AGAIN.
     enum sync_result (*moments)(struct sync *s, const struct sync_moments *m,
                                 uint64_t *t, struct sl_error *err);
     // Pulls ranges [from, end), by_range only: their parameters are in the
@@ -240,10 +253,13 @@ struct sync_ops {
     // once. Ids and rows of a range have at most SYNC_ROWS_BYTES. Called after
     // a begin, also after SYNC_AGAIN, which it does not return; or, for those
     // of a cut, as pull_cut. *rows is copied; what it points at is borrowed
-    // until SYNC_OK, or until close has returned.
+    // until SYNC_OK, or until close has returned; of a cut until the result is
+    // not SYNC_BUSY. Only for a sync with tables. If some were asked for ahead,
+    // it ends that pull, of what ask_rows was given.
     enum sync_result (*rows)(struct sync *s, const struct sync_rows *rows,
                              struct sl_error *err);
-    // Begins what `rows` with the same arguments ends, and waits for nothing:
+    // Begins what `rows` with the same arguments ends, and waits for nothing
+    // (not twice before `rows` has ended it, or begin or close given it up):
     // the present rows of a later step, while the ranges of this one are
     // written and sent. The next begin gives them up, whether or not they have
     // come (W1): the memory is the caller's again when it has returned SYNC_OK,
@@ -254,13 +270,15 @@ struct sync_ops {
     enum sync_result (*rest)(struct sync *s, uint32_t range,
                              struct sl_error *err);
     // Waits until a call that was busy may have got further: an answer or a map
-    // has come, the gate was closed, or a while has passed.
+    // has come, `wake` was called, or a while (0.2 s) has passed. A gate that
+    // closes does not end the wait by itself.
     void (*await)(struct sync *s);
     // Forgets the parameters of a range, so that the next pull fetches them.
     void (*drop)(struct sync *s, uint32_t range);
     // Takes a newer map; any thread. The entries are copied, one per range; a
-    // map of another number of them, or without memory, is ignored. `wake` has
-    // a waiting thread look at the gate.
+    // map of another number of them, or without memory, is ignored. The version
+    // is not compared: the caller gives maps in their order. `wake` has a
+    // waiting thread look at the gate.
     void (*map)(struct sync *s, uint64_t version,
                 const struct sync_map_entry *entries, size_t count);
     void (*wake)(struct sync *s);

@@ -60,8 +60,8 @@ struct sync_ps_options {
     // What the pauses between calls are drawn from; 0: the clock and where the
     // sync lies.
     uint64_t seed;
-    // Asks for a map newer than version `have`. Called on the compute thread;
-    // not NULL.
+    // Asks for a map newer than version `have` (0: there is none); at most
+    // twice a second, until one comes. Called on the compute thread; not NULL.
     void (*want_map)(void *arg, uint64_t job, uint64_t have);
     // Called about five times a second while a call waits, on the compute
     // thread: false gives the closure up, as if its gate were closed for a
@@ -70,9 +70,10 @@ struct sync_ps_options {
     void *arg;
 };
 
-// Makes a sync with the options `o`, which are copied. SL_ENOMEM leaves *out as
-// it was; it is also the error of vectors and `narrow` that do not go together.
-// Free it by its ops' free, when no closure is open.
+// Makes a sync with the options `o`, which are copied. It has no map yet: it
+// asks for one (want_map) and calls no shard before ops->map. SL_ENOMEM leaves
+// *out as it was; it is also the error of vectors and `narrow` that do not go
+// together. Free it by its ops' free, when no closure is open.
 enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
                         struct sl_error *err);
 

@@ -188,8 +188,9 @@ static inline struct ps_shard *ps_rows_of(struct sync_ps *s, uint32_t range)
 // caller (asserted).
 void ps_move(struct ps_shard *p, enum ps_want want, bool calling);
 // Starts the call that the shard wants. Returns true; false if it cannot be
-// made now: it is due again after a pause. Called without the lock; the shard
-// wants a call and has none in flight.
+// made now: it is due again after a pause, and without an address of the shard
+// a newer map is wanted. May wait as peer_connect does. Called without the
+// lock; the shard wants a call and has none in flight.
 bool ps_start(struct ps_shard *p);
 // Cancels the call in flight, if there is one. It still has to be absorbed.
 // Without the lock.

@@ -103,15 +103,16 @@ struct ring_feed;
 // state. SL_ENOMEM leaves *out as it was.
 enum sl_err ring_feed_new(struct ring_feed **out, const struct rank *r,
                           const struct sl_clock *clock);
-// Frees images, records and references; ring_feed_read is served no more. NULL
-// is allowed.
+// Frees images, records and references; ring_feed_read is served no more
+// (ranks_stop_feed came before). NULL is allowed.
 void ring_feed_free(struct ring_feed *f);
 
 // Copies the bytes that `ask` names to `into`, which has space for ask->bytes
 // and is undefined on failure. Takes the newcomer in as a follower, if it is
-// none yet, and notes that it is alive and, by a record, what it has applied:
-// the records before that, and an image that it has copied, are freed. The
-// first read of an image makes it. SL_OK, or the errors above.
+// none yet (one that was forgotten as silent begins anew, with an image), and
+// notes that it is alive and, by a record, what it has applied: the records
+// before that, and an image that it has copied, are freed. The first read of an
+// image makes it. SL_OK, or the errors above.
 enum sl_err ring_feed_read(struct ring_feed *f, const struct feed_ask *ask,
                            void *into, struct sl_error *err);
 
@@ -140,7 +141,8 @@ bool ring_feed_lags(struct ring_feed *f);
 // and the part is on a device: the caller then copies it to host memory
 // (rank_bring_part) and calls ring_feed_image, before the next round. False as
 // well while a file of the part is written, of which there is an image. If the
-// part is not the rank's any more, the feed ends.
+// part is not the rank's any more, the feed ends, and it returns false. `r` has
+// a state.
 bool ring_feed_wants(struct ring_feed *f, const struct rank *r, uint32_t part);
 // Makes the image of `part` that is asked for, which is in host memory; does
 // nothing if none is. The part may change once it returns: what a round is

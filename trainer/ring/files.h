@@ -3,7 +3,8 @@
 //
 // Threads  the loop; the work is done on the pool.
 // Memory   arguments are copied; the env outlives the work.
-// Errors   none: a file that stays only takes space, and is logged.
+// Errors   none: a file that stays only takes space, and is logged. Without
+//          memory nothing is deleted, or logged.
 #ifndef TRAINER_RING_FILES_H
 #define TRAINER_RING_FILES_H
 

@@ -30,14 +30,17 @@ enum sl_err newcomer_new(struct newcomer **out, struct rank *rank,
 void newcomer_free(struct newcomer *n);
 
 // Takes the next pieces of the state, or once that is in place the whole next
-// round; waits 2 seconds at most for some pieces. SL_OK: call it again.
-// SL_EBUSY: there is nothing new yet, or no rank has answered for less than 10
-// s. SL_ECANCELED: call seat_look, then this again. SL_EUNAVAIL, SL_ETIMEDOUT:
-// no rank has answered for 10 s.
+// round; waits for each answer, 2 seconds at most; a round may take several.
+// SL_OK: call it again. SL_EBUSY: there is nothing new yet, or no rank has
+// answered for less than 10 s. SL_ECANCELED: call seat_look, then this again;
+// while the seat has news nothing is asked. SL_EUNAVAIL, SL_ETIMEDOUT: no rank
+// has answered for 10 s.
 enum sl_err newcomer_step(struct newcomer *n, struct sl_error *err);
 
-// Returns true if the state is in place, and is level with the ranks or will
-// not get nearer to them: now they had better make this rank a member.
+// Returns true if the state is in place, and is level with the ranks (the last
+// newcomer_step found nothing new, right behind a round or for 1 s) or will not
+// get nearer to them (it is in place for 30 s): now they had better make this
+// rank a member.
 bool newcomer_is_level(const struct newcomer *n);
 
 // Takes the rounds that are left up to the base of the next generation: the

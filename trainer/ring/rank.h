@@ -17,7 +17,8 @@
 //          lives on. rank_receive and rank_load hold both states for a moment.
 // Units    elements of the flat vector; bytes of a view.
 // Errors   SL_ECORRUPT and SL_ENOENT name the file; SL_ESTATE: rows that have
-//          counted different steps are never one state. `err` may be NULL.
+//          counted different steps are never one state. `err` may be NULL;
+//          SL_ENOMEM may leave it without text.
 #ifndef TRAINER_RING_RANK_H
 #define TRAINER_RING_RANK_H
 
@@ -150,20 +151,21 @@ enum sl_err rank_view_read(const struct rank_view *v, uint64_t offset,
 
 // Applies one round to all parts: the average `g` (flat, finite; not read if
 // the steps skip), and counts all its keys (update.h). The new parameters go to
-// `fresh`, too, if it is not NULL. The tag's rounds rise by one. Fails only for
-// memory, or if a device is lost, and then parts may be at different rounds:
-// the state is given up, and its tag is (0, 0). If the state is away, `g` was
-// given to the device before (resident_gradient), and `fresh` and `present` are
-// NULL. `present`, or NULL: by variable, 0 where no contribution has a
-// gradient. `r` has a state, and `count` is 1 or more.
+// `fresh`, too, if it is not NULL. The tag's rounds rise by one. The skip of
+// the first step stands for all. Fails only for memory, or if a device is lost
+// (SL_ELOST), and then parts may be at different rounds: the state is given up,
+// and its tag is (0, 0). If the state is away, `g` was given to the device
+// before (resident_gradient), and `fresh` and `present` are NULL. `present`, or
+// NULL: by variable, 0 where no contribution has a gradient. `r` has a state,
+// and `count` is 1 or more.
 enum sl_err rank_round(struct rank *r, const struct once_step *steps,
                        size_t count, const float *g, const float *present,
                        float *fresh, struct sl_error *err);
 
 // Sets a bit in `bits` for each piece of a part's plan `p` that has no gradient
-// (wire_absent): `present` has a number by variable, 0 for those without; NULL:
-// all have one. `bits` has space for one bit per piece. Returns how many bytes
-// have to be sent; 0: all pieces have a gradient.
+// (wire_absent), and clears the others: `present` has a number by variable, 0
+// for those without; NULL: all have one. `bits` has space for one bit per
+// piece. Returns how many bytes have to be sent; 0: all pieces have a gradient.
 size_t rank_absent(uint8_t *bits, const struct plan *p, const float *present);
 
 #define RANK_FORESEE_SPACE OPTIM_SLOTS_MAX

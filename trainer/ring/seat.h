@@ -37,7 +37,8 @@
 struct ring_env {
     struct loop *loop;
     const struct sl_clock *clock;
-    // Sends a message to the coordinator; false: there is no stream now.
+    // Sends a message, which it borrows, to the coordinator; false: there is no
+    // stream now. Called on the loop.
     bool (*send)(void *arg, const Sluice__V1__AttendUp *up);
     void *arg;
     const char *address; // our Ranks service, as others dial it
@@ -128,7 +129,7 @@ bool seat_has_news(struct seat *s);
 bool seat_has_ended(struct seat *s);
 
 // Waits until seat_has_news, at most `ms` milliseconds; leaves the news to
-// seat_look.
+// seat_look. Returns at once as long as there are some.
 void seat_wait(struct seat *s, uint64_t ms);
 
 // Sets a function: end(arg) is called, under a lock and on the loop, each time
@@ -158,14 +159,17 @@ void seat_say(struct seat *s, Sluice__V1__AttendUp *up);
 
 // Takes a RingStep over. Only the newest one is sent, at most every
 // SEAT_STEP_MS, or at once if `now`; one with results of an audited round is
-// sent in any case. NULL (no memory) is ignored.
+// sent in any case. Messages of seat_say that are posted before it is sent go
+// first. NULL (no memory) is ignored.
 void seat_say_step(struct seat *s, Sluice__V1__AttendUp *up, bool now);
 
 // Has the file of a part written in the background, from `image`, and reports
 // it for request *r; a file of that tag that is there already is reported as it
 // is. A failure is logged and reported with its text. After seat_retire nothing
 // is reported. Takes over the image, which is from sl_malloc, in every case.
-// Without memory the request is dropped, without a report. The env has a store.
+// Without memory the request is dropped, without a report. When the image is
+// gone again the seat has news (seat_has_news). A store that is not there or
+// not ours (env->membership) is a failure. The env has a store.
 void seat_write(struct seat *s, const struct seat_request *r,
                 struct shard_image *image);
 

@@ -78,6 +78,7 @@ void sum_release(struct sum *s);
 // them; on failure it is in none. Buckets below `early` go through lane 1, the
 // others through lane 0; `early` is the same on all ranks, and 0 unless
 // begin->lanes. A rank alone has one lane. Called when no generation is joined.
+// SL_OK; errors of group_new.
 enum sl_err sum_join(struct sum *s, const struct ring_env *env,
                      const Sluice__V1__RingBegin *begin, enum wire_type wire,
                      uint32_t early, struct sl_error *err);
@@ -91,7 +92,8 @@ void sum_leave(struct sum *s);
 // Begins a round in which `contributions` gradients of ours are added. With
 // several, the sum has memory of its own; with one, the sum lies in `gradient`,
 // not NULL, which has that contribution; with none, it lies there too and is
-// zeroes. No bucket may be outstanding. SL_OK or SL_ENOMEM.
+// zeroes. No bucket may be outstanding, and a generation is joined. SL_OK or
+// SL_ENOMEM.
 enum sl_err sum_begin(struct sum *s, uint32_t contributions, float *gradient,
                       struct sl_error *err);
 

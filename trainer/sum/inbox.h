@@ -42,8 +42,8 @@ struct inbox {
 
 // Makes an empty inbox.
 void inbox_init(struct inbox *b);
-// Frees the inbox, which is closed and was removed from where it is offered to
-// (ranks_remove).
+// Frees what inbox_init made. The inbox is closed, all pieces that were taken
+// are answered, and it was removed from where it is offered to (ranks_remove).
 void inbox_release(struct inbox *b);
 
 // Keeps a piece until it is taken, and wakes those that wait for `changed`;

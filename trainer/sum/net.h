@@ -59,8 +59,9 @@ enum sl_err net_new(struct net **out, const struct net_options *o,
 void net_free(struct net *n);
 
 // Makes `data` the sum over all nodes, each one's part rounded to the wire; the
-// same bits on each. Waits for them. Bucket numbers rise by one; count and
-// order are the same on all.
+// same bits on each. Waits for them. Bucket numbers rise by one; count, which
+// may be 0, and order are the same on all. Afterwards pieces of this bucket
+// that come again are acknowledged (inbox_done), also after a failure.
 enum sl_err net_sum(struct net *n, uint64_t bucket, float *data, size_t count,
                     struct sl_error *err);
 

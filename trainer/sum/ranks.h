@@ -34,7 +34,7 @@
 
 // Memory of ours that processes of this host may map; see ShareReply.
 struct ranks_share {
-    int fd;                // -1: none
+    int fd; // -1: none; a call for it is answered SL_EUNAVAIL then
     uint64_t bytes, token; // size; secret that the memory holds
 };
 

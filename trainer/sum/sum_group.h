@@ -90,8 +90,8 @@ enum sl_err group_start(struct rank_group *g, uint64_t bucket, float *data,
 enum sl_err group_spread(struct rank_group *g, uint64_t bucket, float *data,
                          size_t count, struct sl_error *err);
 // Waits until bucket number `bucket` holds its result. Buckets are done in
-// order. The bucket was begun. Whatever it returns, no thread uses its data any
-// more.
+// order, and the calling thread adds those that no other thread does. The
+// bucket was begun. Whatever it returns, no thread uses its data any more.
 enum sl_err group_wait(struct rank_group *g, uint64_t bucket,
                        struct sl_error *err);
 
