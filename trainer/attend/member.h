@@ -29,9 +29,11 @@ struct worker_member;
 // The runner of leases: a worker's compute thread, or a program of the user's.
 // Each lease that is submitted comes back by worker_member_done, once.
 struct worker_member_runner {
+    // Takes a lease over; it does not give it back before it returns.
     void (*submit)(void *arg, struct lease *l);
-    void (*forget)(void *arg, uint64_t job); // the job has ended
-    const char *(*device)(void *arg);        // name of what computes now
+    // The job has ended: the gates of its leases are closed.
+    void (*forget)(void *arg, uint64_t job);
+    const char *(*device)(void *arg); // name of what computes now; by each beat
     void *arg;
     const char *away; // why no lease can run for now; empty: they can
 };
@@ -104,9 +106,9 @@ void worker_member_want_map(void *arg, uint64_t job, uint64_t have);
 // Sends a heartbeat soon, which reports samples that cannot be read. Does
 // nothing before worker_member_start.
 void worker_member_found(void *arg);
-// Notes whether leases can run now, and if not why (copied); sends a heartbeat
-// soon. `why` is read only where they cannot. Before worker_member_start
-// nothing is sent.
+// Notes whether leases can run now, and if not why (copied, behind "its device
+// is lost: "); sends a heartbeat soon. `why` is read only where they cannot.
+// Before worker_member_start nothing is sent.
 void worker_member_able(struct worker_member *m, bool able, const char *why);
 
 // Begins to leave: sends a heartbeat that says so, lets the step under way end,

@@ -114,7 +114,8 @@ struct contributor_ops {
     void (*keep)(struct contributor *c);
 
     // Runs, between two rounds, the job's leases that wait (evaluations,
-    // training leases of a leader). May be NULL.
+    // training leases of a leader). Also while the member waits for a
+    // generation, before any state is in place. May be NULL.
     void (*between)(struct contributor *c);
 
     // Gives up the samples that were read ahead. Also called before the first

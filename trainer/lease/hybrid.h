@@ -26,12 +26,12 @@
 // Memory   hybrid_free; what is spread or summed is the group's until
 //          hybrid_wait, or hybrid_leave.
 // Units    ranges of the job (job.h).
-// Errors   SL_ESTALE, SL_EUNAVAIL, SL_ECORRUPT with h->lost: the generation is
-//          over for this member, and hybrid_broken is to be called. SL_ENOMEM
-//          without it. Data of a sum that failed is undefined. `err` may be
-//          NULL, but where it is said. A sum whose start failed was given a
-//          number all the same: the generation is to be left then
-//          (hybrid_fail).
+// Errors   Those of group_wait, with h->lost: the generation is over for this
+//          member, and hybrid_broken is to be called. SL_ENOMEM without
+//          h->lost: a sum was not begun. Data of a sum that failed is
+//          undefined. `err` may be NULL, but where it is said. A sum whose
+//          start failed was given a number all the same: the generation is to
+//          be left then (hybrid_fail).
 #ifndef TRAINER_LEASE_HYBRID_H
 #define TRAINER_LEASE_HYBRID_H
 
@@ -109,8 +109,9 @@ void hybrid_enter(struct hybrid *h, struct lease *l, struct contributor *by);
 void hybrid_exit(struct hybrid *h);
 
 // Takes the news that the loop has brought to the seat of h->lease, which must
-// be there: leaves, answers or joins generations. Does not wait for other
-// members. If a generation cannot be joined, `failed` is set (hybrid_fail).
+// be there: leaves, answers or joins generations, and logs those that it
+// joined. Does not wait for other members. If a generation cannot be joined,
+// `failed` is set (hybrid_fail).
 void hybrid_look(struct hybrid *h);
 
 // Returns true if a generation runs and this worker is its first member.
@@ -126,8 +127,8 @@ static inline bool hybrid_follows(const struct hybrid *h)
 }
 
 // Leaves the generation for the reason in *err (not NULL, here and in the next
-// two functions) and reports it, with the member that could not be reached,
-// unless the coordinator knows it already (say_is_broken).
+// two functions), logs that and reports it, with the member that could not be
+// reached, unless the coordinator knows it already (say_is_broken).
 void hybrid_broken(struct hybrid *h, const struct sl_error *err);
 // Does the same as hybrid_broken, but always reports, and names member
 // `suspect` as the cause; UINT32_MAX: none.

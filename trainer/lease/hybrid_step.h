@@ -53,8 +53,9 @@ enum sl_err hybrid_run(struct hybrid_step *s, struct sl_error *err);
 
 // Spreads the leader's parameters, computes our share and sums: afterwards the
 // gradient, and `sums`, are those of the whole step, on all members. The caller
-// has set the fields up to `head`; it sets the rest, and adds times and bytes
-// to *s->m. Waits for the other members.
+// has set the fields up to `head`; it sets the rest, forgets the rows and marks
+// of the step before (hybrid_rows_begin), and adds times and bytes to *s->m.
+// Waits for the other members.
 enum sl_err hybrid_compute(struct hybrid_step *s, struct sl_error *err);
 
 // Returns true if the job has the closure and step that `head`, which another

@@ -168,7 +168,8 @@ void lease_say_metrics(Sluice__V1__StepMetrics *out,
 // is to blame for SL_EINVAL, SL_ENOENT, SL_ECORRUPT, SL_ERANGE, SL_ENOTSUP,
 // SL_ENUMERIC and SL_EDENIED. *err, which is not NULL, is copied; an empty text
 // becomes that of `rc`. SL_ECANCELED because the gate has closed, or the lease
-// drains, is no failure: then it does what lease_stopped does.
+// drains (its own or one that it runs within), is no failure: then it does what
+// lease_stopped does, and closes the gate of a lease that drains.
 void lease_fail(struct lease *l, enum sl_err rc, const struct sl_error *err);
 // Sets the outcome that the reason of the closed gate asks for: handed back; or
 // dropped without a report, if the job or the stream has ended. If the gate is
@@ -179,10 +180,11 @@ void lease_stopped(struct lease *l);
 void lease_hand_back(struct lease *l, const char *why);
 // Notes what a contribution in mode local changed, before it is pushed:
 // `grads`, but for the moving statistics of `model`; `finite`: all of it is.
-// Makes it as long as l->norm_most if it is longer and the job says so
-// (train.norm: median). Else returns true if its norm is above l->norm_most (0:
-// no bound), or it is not finite while there is a bound: then it is not pushed
-// but handed back, and the lease's outcome is set to that.
+// Where the job says so (train.norm: median), cuts a finite change that is
+// longer than l->norm_most to that length, having noted it as it was, and
+// returns false. Else returns true if its norm is above l->norm_most (0: no
+// bound), or it is not finite while there is a bound: then it is not pushed but
+// handed back, and the lease's outcome is set to that.
 bool lease_change(struct lease *l, const struct model *model, float *grads,
                   bool finite);
 

@@ -52,7 +52,7 @@ void rank_rows_end(struct rank_rows *r);
 // allowed again.
 void rank_rows_place(struct rank_rows *r, uint64_t generation);
 // Ends all waits of the generation, and those that would come, with
-// SL_ECANCELED, until rank_rows_place.
+// SL_ECANCELED, until rank_rows_place; wakes the sync.
 void rank_rows_hurry(struct rank_rows *r);
 
 // Begins the contribution of a slot: waits until every shard is of the rank's
@@ -61,8 +61,9 @@ void rank_rows_hurry(struct rank_rows *r);
 enum sl_err rank_rows_begin(struct rank_rows *r, struct round_key key,
                             struct sl_error *err);
 // Returns SL_OK if a pull of rows ended with SYNC_OK; else ends the
-// contribution, and returns its error: that in *err for SYNC_FAILED, for any
-// other result SL_ECANCELED, which it sets in *err.
+// contribution, and returns its error: that in *err for SYNC_FAILED
+// (SL_EINTERNAL if it has none), for any other result SL_ECANCELED, which it
+// sets in *err.
 enum sl_err rank_rows_pulled(struct rank_rows *r, enum sync_result result,
                              struct sl_error *err);
 // Pushes the packed gradients of the slot of `round`, with its samples and

@@ -90,8 +90,8 @@ bool record_map(struct record *r, const Sluice__V1__JobMap *map);
 
 // Tells `sync`, which is borrowed, of maps and wakes from now on; it gets the
 // newest map at once. NULL: no sync hears of them any more, also none that is
-// hearing one now. The sync is detached, by NULL or another one, before it is
-// freed.
+// hearing one now. ops->map runs on this thread, under the record's lock. The
+// sync is detached, by NULL or another one, before it is freed.
 void record_attach(struct record *r, struct sync *sync);
 
 // Sets which kernels are left out; *l is copied.

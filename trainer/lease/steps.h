@@ -57,9 +57,9 @@ enum sync_result steps_open(struct steps *s);
 
 // Makes one move towards the next step; s->at and s->step say how far it came.
 // In STEPS_STEP the step under way was sent before. SYNC_OK; SYNC_BUSY: not
-// done yet, call it again; SYNC_STOPPED: the lease drains and is not done.
-// Never SYNC_AGAIN: it asks the shards again by itself. In STEPS_DONE it does
-// nothing.
+// done yet, call it again; SYNC_STOPPED: the gate is closed, or the lease
+// drains and is not done, and its gate is closed now. Never SYNC_AGAIN: it asks
+// the shards again by itself. In STEPS_DONE it does nothing.
 enum sync_result steps_move(struct steps *s);
 
 // Returns true while further moves follow before there is a step or the end.
@@ -116,7 +116,8 @@ void steps_note(struct steps *s, uint64_t samples, double loss_sum,
 // the row of those that are not finite. Before the next steps_move.
 void steps_end(struct steps *s);
 
-// Adds what the shards have counted meanwhile to the lease's progress.
+// Adds what the shards have counted meanwhile to the lease's progress. What
+// steps_note said is used up by that, counted or not.
 void steps_report(struct steps *s);
 
 // Sets the lease's outcome for `result`, with which the steps have ended.

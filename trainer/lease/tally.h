@@ -32,8 +32,8 @@ void tally_add(struct tally *t, const struct sync *sync,
 
 // Sets the evidence of a closure of which every step is counted, with which its
 // lease is complete; without memory for it the lease is handed back. Once per
-// lease, of which no outcome was set before. The sync has not opened another
-// closure since.
+// lease, of which no outcome was set before: OUTCOME_COMPLETE is what it has
+// then. The sync has not opened another closure since.
 void tally_evidence(struct lease *l, const struct sync *sync);
 
 // Sets the outcome of a closure that ended with `result`; `err` is read for
