@@ -152,10 +152,10 @@ void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
 enum sl_err compile_plan(struct build *b, const struct kern_desc *d,
                          struct kern_plan **out);
 
-// Returns true if the backend computes `fused` at least as well as `plain`.
-// Always true with o->f64. May be slow, as it may try both. Both must have
-// their dtypes (compile_type), here and in the functions below that choose
-// between two descriptions.
+// Returns true if the backend computes `fused` at least as well as `plain`;
+// false if it cannot compute `fused`. Always true with o->f64. May be slow, as
+// it may try both. Both must have their dtypes (compile_type), here and in the
+// functions below that choose between two descriptions.
 bool compile_fuses(struct build *b, const struct kern_desc *fused,
                    const struct kern_desc *plain);
 // Frees what the build has noted of plans (b->plans); the program keeps the
@@ -177,7 +177,8 @@ void compile_fuse_drelu(struct build *b, const struct model_node *node,
 
 // Returns a tensor with one number per channel of a normalization: its variable
 // `w` (MODEL_GAMMA or MODEL_BETA) or, if it has none, constant ones for
-// MODEL_GAMMA and zeroes for MODEL_BETA.
+// MODEL_GAMMA and zeroes for MODEL_BETA: compile.c (ones_of) makes as many as
+// the layer's type reads.
 uint32_t compile_scale_or_center(struct build *b, const struct model_node *node,
                                  enum model_weight w);
 
@@ -261,8 +262,8 @@ void compile_penalize(struct build *b, uint32_t i, enum model_weight w,
 // vector; or a tensor in the arena, for one that is to be added (by a program
 // that adds, or to that of another layer with the variable), and for a
 // statistic that has to be scaled (o->share, an unbiased variance) or that
-// another layer replaces. The same one each time until compile_grad_add, which
-// follows.
+// another layer replaces. The same place each time until compile_grad_add,
+// which follows.
 uint32_t compile_grad(struct build *b, uint32_t i, enum model_weight w);
 // Adds what was written to compile_grad's tensor to the gradient vector, the
 // elements of which are multiplied by `kept` before. The first in a program
@@ -554,7 +555,8 @@ void compile_mask_mean(struct build *b, uint32_t i, uint32_t of, uint32_t y);
 
 // Sets y to x, of the `nd` dimensions `dim`, with the dropout of node i
 // applied; y may be x. The first call, in the forward pass, makes the node's
-// key. The backward pass calls it with the gradient: the mask is the same.
+// key. Only in a program that trains, for a node with a rate above 0. The
+// backward pass calls it with the gradient: the mask is the same.
 void compile_drop(struct build *b, uint32_t i, unsigned nd, const int64_t *dim,
                   uint32_t x, uint32_t y);
 

@@ -24,7 +24,8 @@
 // its weight, an f32: each of the two is from 0 to DATA_WEIGHT_MOST.
 //
 // Threads  One at a time per data (rows are read through its scratch); if
-//          data_shared() says so, data_read any number at a time.
+//          data_shared() says so, data_read any number at a time. data_soon,
+//          data_expect and what only asks: any, also while others read.
 // Memory   data_free; strings and roots of a data_source are only read by
 //          data_open, which takes a reference to its `bad`.
 // Units    samples; features and outputs are elements of one sample.
@@ -128,9 +129,11 @@ static inline size_t data_want_rows(const struct data_want *want)
 }
 
 // Opens a source and checks that it fits `want`. Long files are looked through,
-// with beats of source->pulse; waits for the disk. On failure *out is
-// untouched. SL_ENOTSUP: there is no such format (NULL too), it has one class
-// for a sample and several are wanted, or it has no weights and they are.
+// with beats of source->pulse; waits for the disk or the network as long as
+// that pulse goes on (file_wait_set). What a folder or an archive of images
+// holds is logged. On failure *out is untouched. SL_ENOTSUP: there is no such
+// format (NULL too), it has one class for a sample and several are wanted, or
+// it has no weights and they are.
 enum sl_err data_open(struct data **out, const struct data_source *source,
                       const struct data_want *want, struct sl_error *err);
 // Frees the data; no read of it is under way. NULL is allowed. What data_split
@@ -144,11 +147,12 @@ struct data_part {
     bool held;   // take the held-out samples; false: take all others
 };
 // Makes *out the samples of a share of `whole`, or all others, numbered from 0
-// on in their order; `whole` was opened without `bad`, which is that of *out.
-// It is read as often as a read of *out: one at a time of both, unless they are
-// shared. Takes a bit of memory for each sample of `whole`, and looks at every
-// number, with beats of `pulse` (or NULL). SL_EINVAL: there are no such
-// samples; SL_ERANGE: `whole` has over 2^32; SL_ENOMEM, SL_ECANCELED.
+// on in their order, and a test set if `held`; `whole` was opened without
+// `bad`, which is that of *out. It is read as often as a read of *out: one at a
+// time of both, unless they are shared. Takes a bit of memory for each sample
+// of `whole`, and looks at every number, with beats of `pulse` (or NULL).
+// SL_EINVAL: there are no such samples; SL_ERANGE: `whole` has over 2^32;
+// SL_ENOMEM, SL_ECANCELED.
 enum sl_err data_split(struct data **out, struct data *whole,
                        const struct data_part *part, struct data_bad *bad,
                        struct pulse *pulse, struct sl_error *err);

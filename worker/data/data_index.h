@@ -12,8 +12,8 @@
 //
 // Threads  any, one per records.
 // Memory   none is handed over; the place is borrowed.
-// Errors   none: an index that cannot be read, or is damaged, is not there, and
-//          one that cannot be written is logged.
+// Errors   none: an index that cannot be read, or is damaged, counts as
+//          missing, and is logged, as is one that cannot be written.
 #ifndef WORKER_DATA_DATA_INDEX_H
 #define WORKER_DATA_DATA_INDEX_H
 
@@ -30,14 +30,15 @@ struct index_place {
 };
 
 // Adds the extents of all files to *r, which has none. `recipe` says what was
-// looked for in them: other recipes give other extents. Returns false, and
-// leaves *r as it was, if no index is kept, as of files that have no version
-// (fs_version).
+// looked for in them: other recipes give other extents. Waits for the store.
+// Returns false, and leaves *r as it was, if no index is kept, as of files that
+// have no version (fs_version).
 bool index_read(const struct index_place *place, struct records *r,
                 const char *recipe);
 
 // Keeps the extents of *r, which are those of all its files, unless a file has
-// no version, or they are no shorter than an eighth of the files.
+// no version, there are none, or they are longer than an eighth of the files.
+// Waits for the store; makes the folder "index" there.
 void index_write(const struct index_place *place, const struct records *r,
                  const char *recipe);
 

@@ -21,7 +21,8 @@ struct data_ops {
     // SL_EINVAL, SL_ERANGE and SL_ENOTSUP say that the sample is bad.
     enum sl_err (*read)(struct data *d, uint64_t number, void *x, void *y,
                         struct sl_error *err);
-    // Optional: brings a sample that is read next to the caches.
+    // Optional: brings a sample that is read next to the caches. This and
+    // `expect`: any thread, also while others read.
     void (*soon)(struct data *d, uint64_t number);
     // Optional: has the system fetch a sample that is read before long.
     void (*expect)(struct data *d, uint64_t number);

@@ -108,7 +108,8 @@ struct input_memory {
 };
 // Frees the memory that slots have from the source before, and takes memory
 // from `m`, which is copied, from now on; NULL: from the heap. No run may be
-// open, and no batch taken.
+// open, and no batch taken. The source is used until another one is set, or
+// until input_free has returned.
 void input_memory(struct input *in, const struct input_memory *m);
 
 // Starts reading a run, behind the runs that are open already; does not wait.
@@ -118,13 +119,15 @@ void input_open(struct input *in, struct input_run *run);
 
 // Waits until the batch of a step of an open run is read, and sets *out to it,
 // on loan until input_put. Throws away batches of earlier steps of the run that
-// were read and not got. On failure nothing is lent; the step may be asked for
-// again. At most INPUT_SLOTS batches may be on loan: a call for one more waits
-// for ever.
+// were read and not got; all of them, if this step is not read or being read
+// yet, and perhaps some of another run: then this run is read first from now
+// on. The step may lie outside the share. On failure nothing is lent; the step
+// may be asked for again. At most INPUT_SLOTS batches may be on loan: a call
+// for one more waits for ever.
 enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
                       struct batch *out, struct sl_error *err);
 // Gives a batch back: its slot is free for another one. Called once per
-// input_get, also after input_close.
+// input_get, also after input_close. May ask input_memory's source for memory.
 void input_put(struct input *in, const struct batch *batch);
 
 // Returns true if the batch of a step has been read, or reading it has failed,
@@ -144,8 +147,9 @@ const struct id_bag *input_ids(struct input *in, const struct input_run *run,
 enum sl_err input_look(struct input *in, const struct input_run *run,
                        uint64_t sample, void *x, void *y, struct sl_error *err);
 
-// Sets which steps of an open run are read from now on; batches that were read
-// ahead are thrown away, if the share changes.
+// Sets which steps of an open run are read ahead from now on (input_get gets
+// the others as well); batches that were read ahead are thrown away, if the
+// share changes.
 void input_share(struct input *in, struct input_run *run,
                  struct input_share share);
 

@@ -31,7 +31,9 @@
 //          team_free_batch, but for those that a device copies at once: those
 //          only for the call.
 // Units    elements of the flat vectors; samples; ops.
-// Errors   as step.h, of any mate; *out is untouched then. `err` may be NULL.
+// Errors   as step.h, of any mate; *out is untouched then. A failure in a call
+//          that returns none is that of the next call that waits. `err` may be
+//          NULL.
 #ifndef WORKER_DEVICE_TEAM_WORK_H
 #define WORKER_DEVICE_TEAM_WORK_H
 

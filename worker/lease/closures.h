@@ -19,7 +19,8 @@
 // counted it.
 //
 // Threads  the compute thread.
-// Memory   leases are the caller's, from `next` until closures_end.
+// Memory   leases are the caller's, from `next` until closures_end. A lease
+//          that gets its outcome here has its reading ended (task_unprepare).
 // Units    closures, of one step each.
 // Errors   a lease that cannot be begun gets its outcome, and there is none.
 #ifndef WORKER_LEASE_CLOSURES_H
@@ -66,11 +67,12 @@ void closures_begin(struct closures *c);
 void closures_add(struct closures *c, struct lease *l,
                   const struct contribution *from);
 
-// Returns the next lease of the contribution, prepared; NULL if it has the
-// closures that `first`, the task's lease, or the job says, or has one alone
-// (closures_part, which this counts down); if no lease waits, or env->next is
-// NULL; if `first` or another of its leases is to end; or if the next one
-// cannot be prepared: that has its outcome then.
+// Returns the next lease of the contribution, prepared; it counts as running,
+// and its beats are those of `first`, too; NULL if it has the closures that
+// `first`, the task's lease, or the job says, or has one alone (closures_part,
+// which this counts down); if no lease waits, or env->next is NULL; if `first`
+// or another of its leases is to end; or if the next one cannot be prepared:
+// that has its outcome then.
 struct lease *closures_next(struct closures *c, struct lease *first);
 
 // Returns true if lease `l`, of closures_next, is over or to end, but the
@@ -86,7 +88,8 @@ void closures_fill(struct closures *c, const struct sync *sync,
                    struct sync_step *step);
 
 // Returns true if the contribution has several closures; then the next
-// contributions have one closure each, which are judged one by one.
+// contributions, as many as one may have closures, have one closure each, which
+// are judged one by one.
 bool closures_part(struct closures *c);
 
 // Sets the outcome of all leases but the first, the task of which ended with

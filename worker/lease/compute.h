@@ -76,7 +76,7 @@ enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
 
 // Returns the device's name: "cpu: oneDNN 2.6.3, avx512, 2 threads"; for a team
 // "2 devices, cpu: ...". While no device is open, the name of the last one. The
-// text is c's.
+// text is c's, and changes when `changed` is called.
 const char *compute_device(const struct compute *c);
 
 // Returns the result of the test vector on the device that compute_new has
@@ -96,15 +96,17 @@ const char *compute_away(const struct compute *c);
 // compute_quit.
 void compute_submit(struct compute *c, struct lease *l);
 
-// Has the thread free what it keeps of a job, behind the lease that runs; does
-// not wait. Leases of the job that still wait in the queue would make it anew:
-// the caller has closed their gates. Does nothing for a job that is not kept.
-// Without memory the job stays until another needs its place.
+// Has the thread free what it keeps of a job, behind the lease that runs (and
+// the next one, if that is taken first); does not wait. Leases of the job that
+// still wait in the queue would make it anew: the caller has closed their
+// gates. Does nothing for a job that is not kept. Without memory the job stays
+// until another needs its place.
 void compute_forget(struct compute *c, uint64_t job);
 
 // Tells the thread to end and waits for at most limit_ms; returns true if it
 // has ended, false if it still runs. The caller has closed the gates of all
-// submitted leases. May be called again; compute_free follows in any case.
+// submitted leases; `done` gives them back when the loop turns. May be called
+// again; compute_free follows in any case.
 bool compute_quit(struct compute *c, uint64_t limit_ms);
 
 // Ends the thread, waits for it, and hands over the outcomes that were posted.

@@ -106,8 +106,9 @@ static inline bool contribution_is_last(const struct contribution *c)
 // none are held. Calls env->found if bad samples were found since the last
 // time.
 enum sl_err contribution_get(struct contribution *c, struct sl_error *err);
-// Sets c->p to the program for the micro-batch, which may be compiled for that.
-// A batch must be held. contribution_start does this as well.
+// Sets c->p to the program for the micro-batch (job_program), which may be
+// compiled for that. A batch must be held. contribution_start does this as
+// well.
 enum sl_err contribution_choose(struct contribution *c, struct sl_error *err);
 // Chooses the micro-batch's program, sets its numbers (samples, step, in f16
 // the loss scale), and begins it on c->device (step_begin), held unless it is

@@ -66,7 +66,8 @@ bool inner_asks(const struct inner *in, struct sync_moments *m);
 // Goes on with the moments that were pulled as inner_asks said, and have seen
 // `t` updates; 0: there are none, and the slots begin anew.
 void inner_go_on(struct inner *in, uint64_t t);
-// Returns true if the push that counts `closure` brings moments.
+// Returns true if the push that counts `closure` brings moments. `in` is not
+// NULL.
 bool inner_leaves(const struct inner *in, uint64_t closure);
 // Adds the moments as they are now to a push of one shard, unless one of them
 // is not finite, or they have seen no update. *step borrows them until the next
@@ -81,14 +82,15 @@ void inner_begin(struct inner *in, const float *params);
 // which a contribution is of one closure.
 void inner_mark(struct inner *in, const float *params);
 // Takes back the steps since inner_mark: writes the parameters that it noted to
-// `params`. The slots stay as they are. Not in such a job.
+// `params`. The slots stay as they are. Not in a job of which a contribution is
+// of one closure.
 void inner_undo(const struct inner *in, float *params);
 // Updates `params` by the gradient of step `at` of closure `closure`. The
 // gradient is finite.
 void inner_update(struct inner *in, uint64_t closure, uint32_t at,
                   const float *grads, float *params);
 // Ends the contribution: writes what is to be pushed to `grads`, and the
-// parameters that it began with to `params`.
+// parameters that it began with to `params`. After inner_begin.
 void inner_finish(struct inner *in, float *params, float *grads);
 // Writes what is to be pushed of one shard, which began with `base`, to
 // `grads`.

@@ -108,7 +108,10 @@ void worker_job_free(struct worker_job *j);
 // Sets *out to the training set, or with `test` to the test set. The first call
 // opens it, which may read long files, and compares it with what the first
 // worker found. A set that did not open is tried again by the next call.
-// SL_EINVAL also if the job has no such set, or the comparison fails.
+// SL_EINVAL also if the job has no such set, or the comparison fails. A set
+// that does not open sets j->data_amiss, one that differs j->data_differs and
+// j->found as well. A test set of folders without names of classes opens the
+// training set, too.
 enum sl_err job_data(struct worker_job *j, bool test, struct data **out,
                      struct sl_error *err);
 
@@ -123,7 +126,8 @@ enum sl_err job_run(struct worker_job *j, struct input_run *run, uint64_t epoch,
 // finds; fields of a test set that the job does not have are 0. Opens both
 // sets. The classes, of which none are told beyond SPEC_CLASSES_BYTES, are
 // allocated for the caller. On failure *out is untouched, or, if memory for
-// classes was short, has some of them: *out was zeroes before.
+// classes was short, has some of them: *out was zeroes before. Fails, and
+// notes, as job_data.
 enum sl_err job_facts(struct worker_job *j, Sluice__V1__DataFacts *out,
                       struct sl_error *err);
 

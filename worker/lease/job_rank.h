@@ -30,18 +30,19 @@ enum sl_err job_rank_vectors(struct worker_job *j, struct sl_error *err);
 enum sl_err job_rank_params(struct worker_job *j, struct step *step,
                             struct sl_error *err);
 
-// Moves the state of the rank of `from` to that of `to`, the same job opened
-// anew, if they have the same incarnation; else, or if one of them has no ring,
-// does nothing. A state on a device is copied to the host before; if that
-// fails, `to` gets none.
+// Moves the state of the rank of `from` to that of `to`, which has none, the
+// same job opened anew, if they have the same incarnation; else, or if one of
+// them has no ring, does nothing. A state on a device is copied to the host
+// before; if that fails, `to` gets none.
 void job_rank_pass(struct worker_job *from, struct worker_job *to);
 
 // Sets j->cut to the parameters of a cut, for an evaluation: those that the
 // rank has kept, or those in the files of our store; reads nothing if j->cut
 // has them already. tags[count] are the cut's, first those of the parts.
-// job_cut was called, and a state is in place. SL_ESTATE: the cut has fewer
-// than the state has parts; SL_ENOENT: there is no store, or no such file; the
-// other errors of snap_values. After a failure j->cut is undefined.
+// job_cut was called, and a state is in place, which is not checked. SL_ESTATE:
+// the cut has fewer than the state has parts; SL_ENOENT: there is no store, or
+// no such file; the other errors of snap_values. After a failure j->cut is
+// undefined.
 enum sl_err job_rank_cut(struct worker_job *j, const struct wire_tag *tags,
                          uint32_t count, struct sl_error *err);
 

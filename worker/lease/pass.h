@@ -53,7 +53,8 @@ struct pass {
 // only the first `elements` elements of parameters and gradient
 // (overlap_reach); the others may still be on their way. The caller sets
 // `begun` and `op` of the pass that goes on with it, or gives it up by
-// contribution_put. Not for a device or a team. No batch may be held.
+// contribution_put. Not for a device or a team. No batch may be held; after a
+// failure one may be (contribution_put).
 enum sl_err pass_begin(struct pass *p, uint64_t elements, struct sl_error *err);
 
 // Runs all micro-batches, the last one until its loss is known. Once, after

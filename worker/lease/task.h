@@ -42,7 +42,9 @@ struct task_env {
 
 // Runs the lease l to its end and sets l->outcome. Its batches may still be
 // open then: task_unprepare. A ring lease has its seat (lease_sit). No other
-// lease of `job` may be under way, but for those that env->between runs.
+// lease of `job` may be under way, but for those that env->between runs. Sets
+// job->pulse to that of `l`, and to NULL at its end: `between` puts back what
+// it was.
 void task_run(const struct task_env *env, struct worker_job *job,
               struct lease *l);
 
