@@ -32,9 +32,9 @@ enum sync_result hybrid_lead_begin(struct hybrid_step *s, struct hybrid *h,
 // Announces and computes a step of which the leader has all parameters. A
 // result of sync_rows, of the step's rows: the group has let go of the step.
 // SYNC_OK: the gradient in the vector, and s->sums, are the whole group's.
-// *err, which is not NULL, is set for SYNC_FAILED (with the code SL_ECANCELED
-// where a pull of rows failed): then the group goes on without this worker.
-// Called after hybrid_meet returned SYNC_OK; the caller has set s->head. With
+// *err, which is not NULL, is set for SYNC_FAILED: then the group goes on
+// without this worker; its ring lease is to be ended (hybrid_fail). Called
+// after hybrid_meet returned SYNC_OK; the caller has set s->head. With
 // SYNC_AGAIN *err is empty again.
 enum sync_result hybrid_lead(struct hybrid_step *s, struct sl_error *err);
 

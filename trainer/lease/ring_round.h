@@ -104,10 +104,11 @@ void round_leave(struct ring_round *r);
 
 // Adds bucket number `bucket` of the slot's gradient, which is whole, `finite`
 // or not, to our sum; if it is the last slot, starts the bucket's sum over the
-// ranks. One that is not finite spoils the round (round_is_spoilt). In a repeat
-// only its digest is taken. To be called from the last bucket to the first,
-// each once per slot. `batches`: how many micro-batches have moved its
-// statistics. SL_OK or SL_ENOMEM; `err` may be NULL.
+// ranks (that of bucket 0 after `compute`, if by->beside). One that is not
+// finite spoils the round (round_is_spoilt). In a repeat only its digest is
+// taken. To be called from the last bucket to the first, each once per slot.
+// `batches`: how many micro-batches have moved its statistics. SL_OK or
+// SL_ENOMEM; `err` may be NULL.
 enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
                         uint32_t batches, struct sl_error *err);
 
@@ -125,7 +126,8 @@ void round_absent(struct ring_round *r, const bool *absent);
 float *round_foresee(struct ring_round *r);
 
 // Notes that the gradient of the slot is not finite, and with `loss` its loss
-// neither; the rest of the gradient is not wanted.
+// neither; the rest of the gradient is not wanted. In a repeat the round stays
+// as it was.
 void round_spoilt(struct ring_round *r, bool loss);
 
 // Returns true if a part of our contributions to the round is not finite so

@@ -45,7 +45,8 @@ struct say_beside {
     size_t repeats_count;
 };
 
-// Makes a RingStep: a round was applied.
+// Makes a RingStep: a round was applied. It tells the counts of r's state, but
+// for those by epoch.
 Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
                                struct say_beside beside);
 // Makes a RingStep with what a member of a group computed of shares of an

@@ -114,7 +114,8 @@ uint32_t compile_weight(struct build *b, const struct model_node *node,
                         enum model_weight w, enum program_place vector);
 
 // Returns where node i keeps tensor `which`, below COMPILE_KEPT, for its
-// backward pass.
+// backward pass; NO_TENSOR before. The first three of a node that says which
+// steps count (model_node.mask) are taken by compile_mask.c.
 static inline uint32_t *compile_kept(const struct build *b, uint32_t i,
                                      unsigned which)
 {
@@ -317,7 +318,8 @@ void compile_scale(struct build *b, uint32_t node, uint32_t x, float a);
 void compile_sum_rows(struct build *b, uint32_t i, enum model_weight w,
                       int64_t rows, uint32_t x, enum kern_dtype t);
 // Computes the gradient of node i's bias from its b->grad (compile_sum_rows).
-// Does nothing without a bias, or for a frozen node.
+// Does nothing without a bias, or for a frozen node; but it does not look
+// whether another layer has done that (compile_wants_bias_grad).
 void compile_bias_grad(struct build *b, uint32_t i);
 // Returns true if node i has a bias that is trained, the gradient of which no
 // other layer has computed.
@@ -389,7 +391,8 @@ void compile_input_grad(struct build *b, uint32_t i, struct kern_desc *d,
 
 // Appends y = (x - mean) gamma / sqrt(var) + beta per channel, of which there
 // are `channels` in a row of x. A tensor of NO_TENSOR is ones for gamma and
-// var, zeroes for beta and mean. y may be x.
+// var, zeroes for beta and mean: constants, as compile_scale_or_center has
+// them. y may be x.
 struct compile_affine {
     uint32_t gamma, beta, mean, var;
     float epsilon; // is added to var
@@ -568,8 +571,10 @@ void compile_drop(struct build *b, uint32_t i, unsigned nd, const int64_t *dim,
 bool compile_half_pays(struct build *b);
 // Appends the ops of the forward pass: sets b->value of all nodes.
 void compile_forward(struct build *b); // compile_layers.c
-// Appends the ops of the loss, behind the forward pass: sets b->grad of the
-// output's node.
+// Appends the ops of the loss and of the penalties, behind the forward pass:
+// sets b->grad of the output's node, and what the program says of its loss and
+// outputs. With o->outputs it allocates p->outputs, and an op copies the
+// outputs there. Fails with SL_ENOTSUP where the loss does not fit the output.
 void compile_loss(struct build *b); // compile_loss.c
 // Appends the ops of the backward pass, behind those of the loss: first those
 // that make the gradients of frozen variables zeroes.

@@ -102,13 +102,15 @@ void input_free(struct input *in);
 
 // A source of memory for batches, called by the consumer's thread only.
 struct input_memory {
-    void *(*get)(void *arg, size_t bytes); // returns NULL if memory is out
+    // Called by input_put, for x or y of a batch from the heap. NULL: memory is
+    // out; batches stay on the heap then, and none is asked for any more.
+    void *(*get)(void *arg, size_t bytes);
     void (*give)(void *arg, void *at, size_t bytes);
     void *arg;
 };
 // Frees the memory that slots have from the source before, and takes memory
-// from `m`, which is copied, from now on; NULL: from the heap. No run may be
-// open, and no batch taken. The source is used until another one is set, or
+// from `m`, which is copied, from now on; NULL: from the heap alone. No run may
+// be open, and no batch taken. The source is used until another one is set, or
 // until input_free has returned.
 void input_memory(struct input *in, const struct input_memory *m);
 

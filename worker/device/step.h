@@ -95,7 +95,7 @@ enum sl_err step_vector(struct step *s, uint64_t name, struct sl_error *err);
 // freed.
 void step_read_from(struct step *s, float *params);
 // Runs ops [first, end) or, on a device, enqueues them. To be called in order,
-// from op 0 on.
+// from op 0 on; on a device `first` and `end` are as for device_run.
 enum sl_err step_run(struct step *s, uint32_t first, uint32_t end,
                      struct sl_error *err);
 // Waits until the program's loss (program_loss_sum) is known. To be called

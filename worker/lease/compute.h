@@ -30,7 +30,7 @@
 struct compute;
 
 enum compute_state {
-    COMPUTE_READY, // a device is open: the first, one reopened, or cpu instead
+    COMPUTE_READY, // a device is open: cpu, in place of the lost one
     COMPUTE_AWAY,  // the device is lost for now; leases are handed back
     COMPUTE_GONE,  // the device stays lost: this worker is of no more use
     COMPUTE_ANEW,  // the device may come back in a process that starts anew
@@ -57,8 +57,9 @@ struct compute_setup {
     // Tells that samples of a job cannot be read and were passed over, before a
     // step that would have held them is done. May be NULL.
     void (*found)(void *arg);
-    // Tells that the device was lost or is back, before the leases that it had
-    // are `done`. May be NULL.
+    // Tells that the device was lost, or what became of that, before the leases
+    // that it had are `done`; of changes in quick succession only the last.
+    // `why` is what compute_away returns, and borrowed. May be NULL.
     void (*changed)(void *arg, enum compute_state state, const char *why);
     void *arg;
     struct lost_rule loss;

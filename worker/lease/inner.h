@@ -104,7 +104,7 @@ float *const *inner_own(const struct inner *in);
 uint32_t inner_fragment(const struct inner *in, uint32_t shard);
 // Takes the new base of a shard: moves its parameters there, but for the share
 // that the job lets a worker keep (train.inner.blend); those that inner_mark
-// noted as well.
+// noted as well. Only in a stream.
 void inner_merge(const struct inner *in, uint32_t shard, const float *base,
                  float *params);
 // Ends a contribution that is not to be pushed: writes the parameters that it

@@ -97,8 +97,9 @@ struct worker_job {
     struct pulse *pulse; // pulse of the lease under way; NULL between leases
 };
 
-// Makes a job from its record: checks model and spec, opens nothing. Takes a
-// reference to the record; `env` is borrowed as long as the job.
+// Makes a job from its record: checks model and spec, opens nothing. SL_ENOTSUP
+// if the model is external. Takes a reference to the record; `env` is borrowed
+// as long as the job.
 enum sl_err worker_job_new(struct worker_job **out, struct record *record,
                            const struct job_env *env, struct sl_error *err);
 // Waits for the job's device and its shards' calls, detaches its sync from the
