@@ -11,11 +11,12 @@
 // ---- rows of a sparse table
 
 #define ROWS_FIELDS                                                            \
-    " type name output_dim embeddings_initializer rows ids combiner buckets "  \
-    "optimizer admit evict "
+    " type name trainable output_dim embeddings_initializer rows ids "         \
+    "combiner "                                                                \
+    "buckets optimizer admit evict "
 #define VARIABLE_FIELDS                                                        \
-    " type name inputs input_dim output_dim embeddings_initializer "           \
-    "embeddings_regularizer mask_zero "
+    " type name trainable inputs input_dim output_dim "                        \
+    "embeddings_initializer embeddings_regularizer mask_zero "
 
 static enum sl_err rows_combiner(const struct model_build *b)
 {

@@ -114,9 +114,12 @@ static void gather_forward(struct build *b, uint32_t i)
 static void gather_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    uint32_t sum = compile_grad(b, i, MODEL_EMBEDDINGS);
     struct kern_desc d;
+    uint32_t sum;
 
+    if (node->frozen)
+        return;
+    sum = compile_grad(b, i, MODEL_EMBEDDINGS);
     embedding_describe(b, node, &d, KERN_GATHER_BWD);
     compile_emit(b, i, &d,
                  (struct build_ref[]){WHOLE(b->value[node->input[0]]),

@@ -476,6 +476,21 @@ TEST(compile, gradient_of_frozen)
     net_close(&n);
 }
 
+TEST(compile, gradient_beside_a_frozen_table)
+{
+    struct compile_options o =
+        options(SPEC_LOSS_MEAN_SQUARED_ERROR, false, true, 3, true);
+    unsigned tables = 0;
+    struct net n;
+
+    check_gradient_as(NET_FROZEN_TABLE, &o);
+    net_open_as(&n, "cpu", NET_FROZEN_TABLE, &o);
+    for (uint32_t i = 0; i < n.p->count; i++)
+        tables += n.p->ops[i].op == KERN_GATHER_BWD;
+    T_EQ(tables, 1);
+    net_close(&n);
+}
+
 TEST(compile, gradient_of_tokens)
 {
     check_gradient(NET_TOKENS, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,

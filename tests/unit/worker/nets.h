@@ -463,6 +463,18 @@ static inline struct model *t_model(const char *text)
     "{'type': 'concatenate', 'name': 'zz', 'inputs': ['o5', 'j', 'jj']},"      \
     "{'type': 'dense', 'name': 'o', 'units': 10}]}"
 
+// A table that is not trained, beside one that is.
+#define NET_FROZEN_TABLE                                                       \
+    "{'input_shape': [6], 'layers': ["                                         \
+    "{'type': 'embedding', 'name': 'm', 'input_dim': 9, 'output_dim': 4,"      \
+    " 'embeddings_regularizer': {'l2': 0.1}, 'trainable': false,"              \
+    " 'inputs': ['input']},"                                                   \
+    "{'type': 'embedding', 'name': 'w', 'input_dim': 9, 'output_dim': 4,"      \
+    " 'trainable': true, 'inputs': ['input']},"                                \
+    "{'type': 'add', 'name': 'r', 'inputs': ['m', 'w']},"                      \
+    "{'type': 'flatten', 'name': 'f'},"                                        \
+    "{'type': 'dense', 'name': 'o', 'units': 10}]}"
+
 // Layers that are not trained, between two that are.
 #define NET_FROZEN                                                             \
     "{'input_shape': [7, 6, 2], 'layers': ["                                   \
