@@ -11,11 +11,12 @@
 #include "coordinator/core/coord_inner.h"
 
 // Checks everything that may move a job forward (placement, shards, evidence,
-// cut, stop, pause, evaluation, end) and does what is due: journals, sends. May
-// end the job, which stays valid until the next tick, or c (c->dead). Does
-// nothing for a job that has ended, waits in its queue, or is paused by I7
-// (behind.h). Gives out no work: the caller calls serve_workers afterwards,
-// unless c is dead.
+// cut, stop, pause, evaluation, end) and does what is due: journals, sends,
+// adds events. May end the job, which stays valid until the next tick, or c
+// (c->dead). Does nothing for a job that has ended, waits in its queue, or is
+// paused by I7 (behind.h), and once c is dead; does not place a job that rests
+// (job_rests). Gives out no work, and leaves the map to shards_flush_map: the
+// caller calls serve_workers afterwards, unless c is dead.
 void advance_job(struct coord *c, struct job *job);
 
 #endif

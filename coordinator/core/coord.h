@@ -132,25 +132,30 @@ uint64_t coord_term(const struct coord *c);
 // waits for it: shards to take, leases. A member of the same role and name is
 // sent away, as the newest process wins, if it yields: always to MEMBER_OWN and
 // MEMBER_LOCAL; to MEMBER_ANY if its own claim is not MEMBER_OWN, and it is
-// silent or the same process. Else the new one is SL_EEXIST, as is a process
-// that a newer one of its name replaced before. SL_ENOTSUP: it speaks another
-// protocol; SL_EINVAL: a psserver without an address; SL_ESTATE: it is of
-// another cluster, or has seen a newer term; SL_EIO: that term could not be
-// journalled; SL_ENOMEM, after which the old member may be gone; SL_EUNAVAIL: c
-// is stopping, or has to stop by this. On failure *err is the text for Goodbye.
+// silent or the same process. The stream of another process gets a Goodbye, an
+// older one of the same process ends without. Else the new one is SL_EEXIST, as
+// is, while its name is taken, a process that was replaced before and is
+// remembered. SL_ENOTSUP: it speaks another protocol; SL_EINVAL: a psserver
+// without an address; SL_ESTATE: it is of another cluster, or has seen a newer
+// term; SL_EIO: that term could not be journalled; SL_ENOMEM, after which the
+// old member may be gone; SL_EUNAVAIL: c is stopping, or has to stop before it
+// can send Welcome (SL_OK if only after that). On failure *err is the text for
+// Goodbye.
 enum sl_err coord_attach(struct coord *c, uint64_t member,
                          const Sluice__V1__Hello *hello,
                          enum member_claim claim, struct sl_error *err);
 
 // Takes any message of a member but Hello, as a sign of life as well; a silent
-// member is back by that. Ignores one of a member that is not attached (any
-// more).
+// member is back by that. Acknowledges a heartbeat; gives leases to workers
+// that may have some by now. Ignores a message of a member that is not attached
+// (any more), and any once c is stopping.
 void coord_receive(struct coord *c, uint64_t member,
                    const Sluice__V1__AttendUp *message);
 
 // Removes a member after its stream has ended, and takes its leases and shards
-// from it: it counts as lost, unless it was draining, and an event says which.
-// Does nothing for one that is not attached.
+// from it, which others may get at once: it counts as lost, unless it was
+// draining, and an event says which. Does nothing for one that is not attached,
+// or once c is stopping.
 void coord_detach(struct coord *c, uint64_t member);
 
 // Does what is due by now: finds silent members, writes queued rows and waits
@@ -166,27 +171,30 @@ void coord_tick(struct coord *c);
 // SL_ESTATE: several have the name. A job that ended a while ago is read from
 // the journal; if that fails, which is fatal, its error is returned. Calls that
 // change something fail with SL_EUNAVAIL if c is stopping, with SL_EIO if the
-// journal could not be written.
+// journal could not be written; coord_get, coord_find and coord_changes still
+// answer while c is stopping.
 
 // Begins to read, on a pool thread, the manifest that `request` resumes from,
 // since the store may be slow. Returns true if that has begun: then ready(arg)
-// is called on the loop, once, perhaps after coord_free, and a coord_submit
-// from there, after a coord_ask_as, takes what was read. Returns false if there
-// is nothing to wait for, or memory is short: call coord_submit now, which
-// waits itself for what it has to read. `request` is borrowed for the call.
+// is called on the loop, once, perhaps after coord_free, and one coord_submit
+// from there, of the same request, after a coord_ask_as, takes what was read.
+// Returns false if there is nothing to wait for, or memory is short: call
+// coord_submit now, which waits itself for what it has to read. `request` is
+// borrowed for the call.
 bool coord_submit_reads(struct coord *c,
                         const Sluice__V1__SubmitRequest *request,
                         void (*ready)(void *arg), void *arg);
 
 // Accepts a job, journals it and begins it; or with dry_run explains how it
-// would be placed, in a *reply with job 0. A repeated request_id with the same
-// spec has the same answer, with reply->existed. SL_EINVAL: the spec, with the
-// key; SL_EEXIST: the request_id came with another spec or from another tenant;
-// SL_EBUSY: the tenant's quota; SL_ESTATE: the job could not be resumed, or
-// never end, or the request_id is of a job that cannot be read; SL_ENOENT,
-// SL_EDENIED, SL_EIO, SL_ECORRUPT, SL_ENOTSUP: what it resumes from is not
-// there, not in the store, cannot be read, or is of a newer version;
-// SL_EUNAVAIL: c is stopping, or that has changed: submit again.
+// would be placed, in a *reply with job 0, whatever its request_id. A repeated
+// request_id with the same spec has the same answer, with reply->existed.
+// SL_EINVAL: the spec, with the key; SL_EEXIST: the request_id came with
+// another spec or from another tenant; SL_EBUSY: the tenant's quota; SL_ESTATE:
+// the job could not be resumed, or never end, or the request_id is of a job
+// that cannot be read; SL_ENOENT, SL_EDENIED, SL_EIO, SL_ECORRUPT, SL_ENOTSUP:
+// what it resumes from is not there, not in the store, cannot be read, or is of
+// a newer version; SL_EUNAVAIL: c is stopping, or that has changed: submit
+// again.
 enum sl_err coord_submit(struct coord *c,
                          const Sluice__V1__SubmitRequest *request,
                          Sluice__V1__SubmitReply **reply, struct sl_error *err);
@@ -239,24 +247,26 @@ enum sl_err coord_resume(struct coord *c, const Sluice__V1__JobRequest *request,
 enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__DeleteReply **reply, struct sl_error *err);
 
-// Drains the member that `request` names, so that it is given nothing more and
-// leases that it does not compute yet are taken back, or ends that with
-// request->undrain; a repeated call has the same answer. A drain replaces that
-// of an audit as well; undrain ends either, so that a suspect worker is none
-// any more, and forgets what it contributed (tainted.h). Role "": the worker of
-// that name, else the psserver. Sets *changed to true if the call made a
-// difference (another `who` or `why` is one), else leaves it. Returns SL_OK;
-// SL_ENOENT if no member of this name is attached (with undrain: attached or
-// drained); SL_EINVAL if request->role is no role; SL_EBUSY if too many are
-// drained; SL_ENOMEM. A change adds an event.
+// Drains the member that `request` names, so that it is given nothing more,
+// leases that it does not compute yet are taken back, as is a place in a ring
+// or group, and shards move away (move.h); or ends that with request->undrain;
+// a repeated call has the same answer. A drain replaces that of an audit as
+// well; undrain ends either, so that a suspect worker is none any more, and
+// forgets what it contributed (tainted.h). Role "": the worker of that name,
+// else the psserver. Sets *changed to true if the call made a difference
+// (another `who` or `why` is one), perhaps also with SL_EIO; else leaves it. An
+// empty `who` is kept as "somebody". Returns SL_OK; SL_ENOENT if no member of
+// this name is attached (with undrain: attached or drained); SL_EINVAL if
+// request->role is no role; SL_EBUSY if too many are drained; SL_ENOMEM. A
+// change adds an event.
 enum sl_err coord_drain(struct coord *c,
                         const Sluice__V1__DrainRequest *request, bool *changed,
                         struct sl_error *err);
 
 // Sets the caller of the calls to come, until the next coord_ask_as: a
-// submitted job belongs to `tenant` ("": none; copied), and with `only` the
-// caller sees the jobs of that tenant alone (with "": no job). At first: no
-// tenant, which sees all.
+// submitted job belongs to `tenant` ("": none; copied, and cut to
+// JOURNAL_TENANT with the 0), and with `only` the caller sees the jobs of that
+// tenant alone (with "": no job). At first: no tenant, which sees all.
 void coord_ask_as(struct coord *c, const char *tenant, bool only);
 
 // Sets *job to the number of the job that `id` ("j-7" or a name) means, for

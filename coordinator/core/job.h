@@ -271,11 +271,11 @@ struct job {
     uint64_t changes; // rises with everything a watcher may see
 };
 
-// Makes a job of this mode: JOB_PLACING, not placed, and in no list or map yet.
-// Copies name and request id (NULL: ""), takes over the spec, a heap message,
-// and borrows `mode` for good. The spec has `train`; its model and optimizer
-// may be NULL. For job_free. NULL: no memory, and the spec is still the
-// caller's.
+// Makes a job of this mode: JOB_PLACING, not placed, and in no list or map yet;
+// calls mode->made. Copies name and request id (NULL: ""), takes over the spec,
+// a heap message, and borrows `mode` for good. The spec has `train`; its model
+// and optimizer may be NULL. For job_free. NULL: no memory, and the spec is
+// still the caller's.
 struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
                     const char *name, const char *request_id,
                     Sluice__V1__JobSpec *spec, const struct mode *mode);
@@ -346,9 +346,10 @@ void job_release_work(struct job *job);
 // Sets layout, schedule, shards and evidence (with nothing counted) of a job
 // that is not placed and has job_samples, and what its mode sets up then. Takes
 // the layout message on success; its pieces lie in shards below `shards`, which
-// is not 0. names[s] is the psserver of shard s, and is copied. Journals
-// nothing. SL_EINVAL: the schedule is invalid; SL_ENOMEM. On failure the job is
-// not placed, and only its schedule is set.
+// is not 0. names[s] is the psserver of shard s ("" of a part on workers), and
+// is copied. Raises job->changes; journals nothing. SL_EINVAL: the schedule is
+// invalid; SL_ENOMEM. On failure the job is not placed, and only its schedule
+// is set.
 enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
                       const char *const *names, uint32_t shards,
                       struct sl_error *err);
@@ -403,8 +404,8 @@ bool job_is_moving(const struct job *job, uint64_t now);
 // Takes a shard's counts, of its newest incarnation, into
 // job->shards.list[shard].counts. Counts of one incarnation only grow: if the
 // counted steps, the version, or the sum of duplicates and refused are lower
-// than what is known, or a count is impossible, all are dropped. Not after
-// job_release_work.
+// than what is known, or a count is impossible, all are dropped. Else raises
+// job->changes. Not after job_release_work.
 void job_counts_take(struct job *job, uint32_t shard,
                      const Sluice__V1__ShardCounts *counts);
 
@@ -446,9 +447,9 @@ const struct job_cut *job_granted(const struct job *job,
 // it does not, or there is none.
 bool job_cut_complete(const struct job *job);
 
-// Appends a published cut, newer than the others, to the job's list. Returns
-// SL_OK, and the job owns what `cut` owned; or SL_ENOMEM, and that is still the
-// caller's.
+// Appends a published cut, newer than the others, to the job's list, and raises
+// job->changes; journals nothing. Returns SL_OK, and the job owns what `cut`
+// owned; or SL_ENOMEM, and that is still the caller's.
 enum sl_err job_add_cut(struct job *job, const struct job_cut *cut);
 
 // Removes and releases job->cuts.list[index], index < job->cuts.count; later
@@ -463,7 +464,8 @@ void job_cut_release(struct job_cut *cut);
 // nothing is changed.
 enum sl_err job_reserve_evaluations(struct job *job, size_t more);
 
-// Appends a copy of `row` to the job's evaluations, for which there is room.
+// Appends a copy of `row` to the job's evaluations, for which there is room,
+// and raises job->changes; journals nothing.
 void job_add_evaluation(struct job *job, const struct journal_evaluation *row);
 
 // Returns for how long the job has been running, in ms, from when it first was

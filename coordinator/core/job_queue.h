@@ -42,8 +42,9 @@ void queue_leave(struct coord *c, const struct job *job);
 
 // Gives the turn to one waiting job that has none before it, journals that and
 // logs it. Returns the job, which may be placed now; NULL: there is none, or
-// the journal failed (c->dead). To be called again until it returns NULL. Costs
-// nothing while no job joined or left a queue.
+// the journal failed (c->dead). Raises job->changes of waiting jobs, as fewer
+// may be before them. To be called again until it returns NULL. Costs nothing
+// while no job joined or left a queue.
 struct job *queue_next(struct coord *c);
 
 // Returns how many queued jobs of its tenant have to end before the job's turn,

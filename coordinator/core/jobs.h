@@ -18,7 +18,7 @@ struct ended_job {
     uint64_t id, uid;
     enum job_state state;
     char *unreadable; // why its rows cannot be read; owned; NULL: they can
-    uint32_t tenant;  // number of its tenant in quotas.c; 0: not looked at yet
+    uint32_t tenant;  // quotas_tenant_number; 0: not looked at yet
     uint64_t stored;  // bytes of its checkpoints, once `tenant` is set
     char name[];
 };
@@ -50,7 +50,8 @@ void jobs_count(struct job *job, uint64_t *counter);
 
 // Sets the warning of this kind in the job's status to a text that is made as
 // printf makes it and cut at 511 bytes, logs it, and raises job->changes. Does
-// nothing if that is its text already. Without memory none is shown.
+// nothing if that is its text already. Without memory none is shown. Neither
+// journalled nor an event: a restart of the coordinator forgets it.
 void jobs_warn(struct job *job, enum job_warning kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -70,8 +70,9 @@ struct mode {
     // Sets up the mode's fields as job_place places the job: schedule, shards
     // and evidence are there, the layout is not yet.
     void (*placed)(struct job *job);
-    // Reads what the journal has of a placed job beside its shards. Returns
-    // SL_OK or the journal's error.
+    // Reads what the journal has of a placed job beside its shards;
+    // `incarnation` is that of shard 0 there. Returns SL_OK or the journal's
+    // error.
     enum sl_err (*load)(const struct coord *c, struct job *job,
                         uint64_t incarnation, struct sl_error *err);
 
@@ -89,8 +90,9 @@ struct mode {
     // of evaluations; kind WORK_NONE: none.
     struct offer (*slot)(struct coord *c, struct job *job,
                          const struct member *m);
-    // Seats a worker in the place that it is about to be leased. Returns false
-    // without memory: it is not leased then.
+    // Seats a worker in the place (WORK_RING) that it is about to be leased.
+    // Returns false without memory: it is not leased then. NULL: it needs no
+    // seat.
     bool (*sit)(struct job *job, struct member *m, const struct work *w);
     // Takes a worker out of the place of which the lease ends (leases_end).
     void (*rise)(struct job *job, struct member *m, const struct work *w);
@@ -144,7 +146,7 @@ struct mode {
     // `out` has `size` bytes.
     void (*waits)(const struct coord *c, const struct job *job, char *out,
                   size_t size);
-    // Sets the mode's fields of a status.
+    // Sets the mode's fields of a status of a placed job.
     void (*fill)(Sluice__V1__JobStatus *m, const struct job *job);
 };
 

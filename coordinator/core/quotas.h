@@ -4,9 +4,9 @@
 //
 // Use follows from existing jobs and checkpoints, so none of it is journalled,
 // and a restart changes nothing. A job that is not placed yet counts as it
-// would be placed on the present psservers. Shards that lie with workers
-// (allreduce) count neither as shards nor as parameters. A job that has ended
-// counts only as kept, with the checkpoints that it has.
+// would have been placed when it was first counted. Shards that lie with
+// workers (allreduce) count neither as shards nor as parameters. A job that has
+// ended counts only as kept, with the checkpoints that it has.
 //
 // Threads  the loop.
 // Memory   a number per ended job: its stored bytes, read from the journal on

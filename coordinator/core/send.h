@@ -46,7 +46,8 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
 
 // Asks psserver m, which is to have the shard next, to load a snapshot no older
 // than *at_least, and not to be admitted with it (M4). `follow`: that snapshot
-// alone, to follow the shard by the feed of this order; 0: not.
+// alone, to follow the shard by the feed of this order; 0: not. Notes nothing
+// in the shard.
 void send_prepare(struct coord *c, const struct member *m, struct job *job,
                   uint32_t shard, const struct wire_tag *at_least,
                   uint64_t follow);
@@ -131,7 +132,8 @@ void send_job_open(struct coord *c, const struct member *m,
 void send_map(struct coord *c, const struct member *m, const struct job *job,
               uint64_t have);
 
-// Sends the map to each worker that was sent the job since it was placed.
+// Sends the map to each worker that was sent the job since it was placed, with
+// the changes since the version that it was sent last, as send_map does.
 void send_maps(struct coord *c, const struct job *job);
 
 // Sends a worker its leases that were not sent yet (member_sends), in one

@@ -50,8 +50,10 @@ struct job_cuts {
 
 // Moves the job's cut forward: publishes it if it can be, asks shards again
 // that are late or gives it up, or begins one that is due. Does nothing while
-// the cut is being written; begins none while the job is not served, or before
-// job->cuts.after_ms. The job must be placed and not have ended.
+// the cut is being written; begins none while the job is PLACING or not served,
+// before job->cuts.after_ms, or while a move has its turn (cuts_wait). The job
+// must be placed and not have ended; it may have ended afterwards
+// (publish_cut).
 void cuts_check(struct coord *c, struct job *job);
 
 // Returns true if a cut would hold more steps than the last one, and can be
@@ -94,7 +96,7 @@ void cuts_wait(struct coord *c, struct job *job, uint64_t ms);
 
 // Gives up job->cuts.now, which must be there and not being written yet, and
 // frees it; `why` is kept as job->cuts.why, logged, and an event. The next cut
-// waits CUT_RETRY_MS.
+// waits CUT_RETRY_MS; wishes for one stay, and a ring's misses are forgotten.
 void cuts_give_up(struct coord *c, struct job *job, const char *why);
 
 // Gives up job->cuts.now as cuts_give_up does, but the next cut may begin at

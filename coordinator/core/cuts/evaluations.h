@@ -25,16 +25,18 @@ struct job_evaluations {
 };
 
 // Takes the result of the running evaluation, once it is complete, journals it
-// with what callbacks make of it, and begins the next one if it is due; each
+// with what callbacks make of it, sends psservers the rates that they reduce
+// and ranks how far they may train, and begins the next one if it is due; each
 // end and each beginning is an event. Without memory a later call does it. Does
 // nothing for a job that is not placed or has no evaluations.
 void evaluations_check(struct coord *c, struct job *job);
 
 // Ends the running evaluation, which must be there, without a result, since one
 // of its ranges cannot be evaluated; `why` is for people (a warning and an
-// event). Journals a row without samples, which callbacks judge, takes back its
-// leases and frees its works. The job goes on, and begins no other evaluation
-// of that epoch or mark. Without memory the evaluation goes on as well.
+// event). Journals a row without samples, which callbacks judge, and sends what
+// follows, as evaluations_check does; takes back its leases and frees its
+// works. The job goes on, and begins no other evaluation of that epoch or mark.
+// Without memory the evaluation goes on as well.
 void evaluations_fail(struct coord *c, struct job *job, const char *why);
 
 // Returns true if an evaluation runs, or one is due, as a published cut holds

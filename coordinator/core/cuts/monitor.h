@@ -105,7 +105,8 @@ uint64_t monitor_limit(const struct job *job);
 void monitor_admits(struct coord *c, const struct member *m, struct job *job,
                     uint32_t shard);
 
-// Takes the answer of a psserver that knows the rates. An answer for a shard
+// Takes the answer of a psserver that knows the rates: once all shards know the
+// last one, closures that waited for that may be leased. An answer for a shard
 // that m does not serve, or for another uid, is ignored.
 void monitor_known(struct coord *c, const struct member *m,
                    const Sluice__V1__RatesTaken *message);

@@ -30,7 +30,7 @@
 // pool thread. The cut must be publishable and not being written. Returns
 // SL_OK, also where the journal failed, which is fatal; SL_ENOMEM: nothing was
 // begun. The outcome may be there before it returns, with job->cuts.now another
-// cut or NULL.
+// cut or NULL, or the job ended (c->cut_settled).
 enum sl_err publish_cut(struct coord *c, struct job *job);
 
 // Asks the store again for the outcomes of cuts that it did not answer for. To

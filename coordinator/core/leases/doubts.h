@@ -50,9 +50,9 @@ bool doubts_heard(struct coord *c, struct member *m, struct job *job,
 bool doubts_data(const Sluice__V1__AttemptFailed *message);
 
 // Excludes worker m from the job, which goes on, for CONDUCT_AGAIN_MS, for what
-// it reported in `message`, sets the warning JOB_WARN_DATA, and takes back its
-// leases of the job: pointers to these works may be gone then. Cannot fail:
-// doubts_heard has made the memory that it needs.
+// it reported in `message` (excluded_told), sets the warning JOB_WARN_DATA, and
+// takes back its leases of the job: pointers to these works may be gone then.
+// Cannot fail: doubts_heard has made the memory that it needs.
 void doubts_put_aside(struct coord *c, struct member *m, struct job *job,
                       const Sluice__V1__AttemptFailed *message);
 

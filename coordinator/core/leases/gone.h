@@ -30,12 +30,15 @@ enum gone_why {
     GONE_REDIAL, // the same process came back on a new stream: no blame
 };
 
-// Takes all leases from worker m. With GONE_LOST sends a Revoke for each; the
-// oldest one that m may have computed, so no place in a group, is suspected to
-// have taken m down, and an event tells of it; the others waited behind it and
-// are not. m counts as lost in its jobs (counters.workers_lost), unless it is
-// only silent (MEMBER_SUSPECT). With GONE_REDIAL none of that. Pointers to
-// these works may be gone then.
+// Takes all leases from worker m; they may be leased to others at once. With
+// GONE_LOST sends a Revoke for each; the oldest one that m may have computed is
+// suspected to have taken m down: no place in a group, no rank of a ring that
+// does not run, no slot of a round that is not open. An event tells of the
+// oldest lease, and of the next if the oldest is a place; the others waited and
+// are not suspected. m counts as lost in its jobs (counters.workers_lost),
+// unless it is only silent (MEMBER_SUSPECT); if it had leases, all workers get
+// few leases ahead for a while (members_forget_pace). With GONE_REDIAL none of
+// that. Pointers to these works may be gone then.
 void gone_worker(struct coord *c, struct member *m, enum gone_why why);
 
 // Drops the suspicions against closures that m's process computed, since it is

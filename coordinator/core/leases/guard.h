@@ -44,10 +44,10 @@ bool guard_avoids(const struct coord *c, const struct member *m,
 double guard_bound(const struct work *w);
 
 // Takes the contribution of a completion of m, of a placed job, into the norms
-// that the bound is made of, and decides whether one of this closure that was
-// set aside before was wrong. May make the worker suspect that handed it back
-// (suspects_make): the caller looks at c->dead. Does nothing in modes without
-// contributions (mode.changes).
+// that the bound is made of, raises job->changes, and decides whether one of
+// this closure that was set aside before was wrong. May make the worker suspect
+// that handed it back (suspects_make): the caller looks at c->dead. Does
+// nothing in modes without contributions (mode.changes).
 void guard_take(struct coord *c, struct member *m, struct job *job,
                 const Sluice__V1__Complete *message);
 

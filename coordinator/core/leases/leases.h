@@ -2,9 +2,9 @@
 // coordinator/core/leases/leases.h -- closures in work: the holder and the
 // attempt of each.
 //
-// A worker's leases are listed by it, oldest first, and counted by their job.
-// closure.h decides what became of an attempt; here the holder and the lease
-// part.
+// A worker's leases are listed by it, oldest first, and counted by their job. A
+// lease that begins or ends raises job->changes. closure.h decides what became
+// of an attempt; here the holder and the lease part.
 //
 // Threads  the loop.
 // Memory   the struct of a training closure, or of a place, is the job's while
@@ -56,9 +56,10 @@ bool leases_is_place(const struct work *w);
 // JobOpen first if it does not have the job, or has it from before it was
 // placed. send_leases sends the lease itself. The caller has checked that m is
 // ready, may hold one more and suits the job; a training closure is of a placed
-// job. One of which an attempt was begun counts as retried, with an event.
-// Returns true; false if memory is short or w is not WAITING: then w is not
-// leased, but JobOpen may be sent and a place in a group taken.
+// job, and if an attempt of it was begun before, counts as retried, with an
+// event. Returns true; false if memory is short or w is not WAITING: then w is
+// not leased, but JobOpen may be sent and a place in a group taken; the caller
+// gives w to leases_settle.
 bool leases_give(struct coord *c, struct member *m, struct work *w);
 
 // Returns the lease of this attempt of job `job` that the member holds; NULL:

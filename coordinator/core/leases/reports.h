@@ -31,9 +31,12 @@ struct job_reports {
 };
 
 // Takes worker m's report that an attempt is complete: its evidence, metrics
-// and results of audits. Its lease ends. Returns the job if the caller has to
-// call advance_job for it, else NULL. The job may have ended by it, and m may
-// be excluded or suspect.
+// and results of audits. Its lease ends, and that of a copy of a slot that is
+// contributed (copies_first); without memory for the evidence the report is
+// dropped and m keeps the lease. A probe's facts are journalled; impossible
+// ones are a failure of m. Returns the job if the caller has to call
+// advance_job for it, else NULL. The job may have ended by it, and m may be
+// excluded or suspect.
 struct job *reports_complete(struct coord *c, struct member *m,
                              const Sluice__V1__Complete *message);
 
@@ -49,9 +52,10 @@ void reports_failed(struct coord *c, struct member *m,
                     const Sluice__V1__AttemptFailed *message);
 
 // Takes a lease that worker m returns undone: without blame, but a closure that
-// is handed back again and again is held back for a while (closure_dropped). m
-// gets no lease for MEMBER_PAUSE_MS, and is suspect if its results of audits
-// differ.
+// is handed back again and again, by workers that do not leave, is held back
+// for a while (closure_dropped), and one for its norm goes to another worker
+// (guard_handed_back). m gets no lease for MEMBER_PAUSE_MS, and is suspect if
+// its results of audits differ.
 void reports_hand_back(struct coord *c, struct member *m,
                        const Sluice__V1__HandBack *message);
 
@@ -64,7 +68,8 @@ void reports_ring_step(struct coord *c, struct member *m,
 
 // Takes a worker's report of an attempt's progress, with its metrics; an
 // attempt that is none of m's leases is one from before its stream
-// (stall_seen_before). May exclude the worker, or end the job.
+// (stall_seen_before). Steps that it reports clear the blame of a training
+// closure, also in the journal. May exclude the worker, or end the job.
 void reports_progress(struct coord *c, struct member *m,
                       const Sluice__V1__LeaseProgress *message);
 

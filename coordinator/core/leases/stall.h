@@ -27,10 +27,12 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Takes leases away from workers that make no progress with them: after
-// train.stall_seconds (never, if that is 0; at least 4 heartbeats), and after
-// 5 s from one that cannot reach a psserver while another job could be served.
-// To be called once per tick.
+// Takes leases away from workers that make no progress with them, those that
+// wait behind the stalled one too, with an event: after train.stall_seconds
+// (never, if that is 0; at least 4 heartbeats), and after 5 s from one that
+// cannot reach a psserver while another job could be served. A place in a group
+// goes without blame. May ask shards for their counted sets (recount_ask). To
+// be called once per tick.
 void stall_check(struct coord *c);
 
 // Takes a progress report of the holder of w, and notes whether w got on; sets

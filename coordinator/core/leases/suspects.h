@@ -64,7 +64,8 @@ enum suspects_said { SUSPECTS_NOTHING, SUSPECTS_AGREES, SUSPECTS_DIFFERS };
 
 // Compares a result of m, of a slot that it was to compute (A1), with those of
 // other workers, and makes a worker suspect if it is wrong by that. Counts what
-// came of it (job->audit, figures_audit); a difference is logged, and an event.
+// came of it (job->audit, figures_audit); a difference is logged, and an event,
+// and has m meet other workers next, if no worker was found wrong (m->yields).
 // `round` is the number of slots in a round of the job, as in votes_take.
 // Returns SUSPECTS_DIFFERS if a result of an independent worker differs from
 // it, or a worker was found wrong; else SUSPECTS_AGREES if one agrees;

@@ -24,9 +24,10 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Does what is due now in each group of the job: puts a member out, opens a
-// generation, or begins one; dissolves a small group that others have room for.
-// Does nothing unless groups_want.
+// Does what is due now in each group of the job: puts a member out, which is
+// excluded from the job, opens a generation, or begins one; dissolves a small
+// group that another has room for, by taking its members' places back
+// (leases_revoke). Does nothing unless groups_want.
 void groups_check(struct coord *c, struct job *job);
 
 // Takes a message about the ring (join, answer, ready, step, broken) from

@@ -48,8 +48,9 @@ void stored_free(struct stored *s);
 enum sl_err stored_look(struct stored *s, struct sl_error *err);
 
 // Sets *id to the id of the store's cluster, and *store to the hash of its
-// path. SL_ESTATE: it is not the journal's. For this function and the next ones
-// stored_look must have succeeded.
+// path. SL_ESTATE: it is not the journal's; else the error with which the mark
+// of the store was read or written (storemark.h). For this function and the
+// next ones stored_look must have succeeded.
 enum sl_err stored_cluster(const struct stored *s, uint64_t *id,
                            uint64_t *store, struct sl_error *err);
 

@@ -37,7 +37,8 @@
 //          pointer is NULL.
 // Units    ms of coord_now.
 // Errors   a move that cannot go on is given up, with an event, and tried again
-//          later. A journal that cannot be written is fatal.
+//          later (MOVES_AGAIN_MS, longer each time). A journal that cannot be
+//          written is fatal. Without memory none begins.
 #ifndef COORDINATOR_CORE_SHARDS_MOVE_H
 #define COORDINATOR_CORE_SHARDS_MOVE_H
 
@@ -72,8 +73,9 @@ struct move {
 // Goes on with moves that waited for a cut; gives up those that are late, or of
 // a job that has ended or is paused by I7; and every MOVES_LOOK_MS begins those
 // that are due, at most one of a job, and one of a psserver. A job begins one
-// only while it is RUNNING and every shard is served; if it makes a cut, that
-// comes first (cuts_wait). To be called with each tick.
+// only while it is RUNNING, every shard is served, and no stop or pause waits
+// for a cut; if it makes a cut, that comes first (cuts_wait). To be called with
+// each tick.
 void moves_tick(struct coord *c);
 
 // Takes the hello of a shard that psserver m has prepared (h->prepared), or

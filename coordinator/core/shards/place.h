@@ -27,8 +27,10 @@
 enum sl_err place_possible(struct coord *c, const Sluice__V1__JobSpec *spec,
                            struct sl_error *err);
 
-// Cuts the model of the job into shards, chooses a psserver for each, journals
-// both, adds an event, and asks the psservers to take them, as far as
+// Cuts the model of the job into shards, chooses a psserver for each, of the
+// READY ones that are new enough (job_shard_able) and have least, or as the cut
+// had them that the job resumes, journals both, adds an event, warns of too
+// little memory (memory_placed), and asks the psservers to take them, as far as
 // PLACE_AHEAD allows now. Does nothing for a placed job, or while it cannot be
 // done yet: samples or psservers are not known (options.settle_ms), or memory
 // is short. Ends the job as FAILED if it can never be placed.

@@ -13,7 +13,8 @@
 //          are borrowed for the call.
 // Errors   A number above the journal pauses its job (I7): behind.h. A journal
 //          that cannot be written or read is fatal, and so is want of memory in
-//          shards_move: callers look at c->dead. No pointer is NULL.
+//          shards_move: callers look at c->dead. Without memory to keep a
+//          hello its member is sent away, and comes back. No pointer is NULL.
 #ifndef COORDINATOR_CORE_SHARDS_SHARDS_H
 #define COORDINATOR_CORE_SHARDS_SHARDS_H
 
@@ -71,7 +72,7 @@ struct job_shard {
     uint64_t server;        // member that serves it now; 0: none
     uint64_t silent_server; // member that served it and is only silent; 0: none
     uint64_t since_ms;      // when that began, or ended
-    bool was_lost;          // it lost its server in this term
+    bool was_lost;          // lost its server in this term, and has none yet
     // The server and incarnation that workers were sent, and the version of the
     // map that named them first.
     uint64_t told_server, told_incarnation, told_version;
@@ -123,26 +124,31 @@ struct job_map {
     bool changed; // workers were not sent the last change
 };
 
-// Answers the hello of a shard, of any job, also of an unknown one: admits it,
-// lets it wait for a manifest (K5), refuses it, or leaves it alone, as one of a
-// job that cannot be read or is paused by I7. The answer to a recount changes
-// the evidence alone (recount_heard, which may end the job). Returns the job,
-// which may have ended, if the caller has to call advance_job for it, else
-// NULL.
+// Answers the hello of a shard, of any job, also of an unknown one
+// (behind_list): admits it, with an event unless it is the first time or kept
+// its memory; lets it wait for a manifest (K5), or in allreduce for the ring
+// (mode.h, `hello`); refuses it; or leaves it alone, as one of a job that
+// cannot be read or is paused by I7. A shard that could not be loaded is noted
+// (job_shard.failure), with an event if the reason is new, and asked for again
+// by place_again. The answer to a recount changes the evidence and the counts
+// alone (recount_heard, which may end the job). Returns the job, which may have
+// ended, if the caller has to call advance_job for it, else NULL.
 struct job *shards_hello(struct coord *c, struct member *m,
                          const Sluice__V1__ShardHello *hello);
 
 // Admits a shard beside a ring, which said this hello, to the ring's generation
-// with its base, and sends m Admit and Keep. The number is in the journal (R1);
-// the evidence is that of all of the state, once a rank has told it.
+// with its base, and sends m Admit and Keep; the map changes. The number is in
+// the journal (R1); the evidence is that of all of the state, once a rank has
+// told it.
 void shards_settle(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__ShardHello *hello);
 
 // Takes a shard's counts from its report, of a job that goes on or has ended,
 // and what it says of its tables, its moments and its rounds, which may
-// complete closures. Ignores a report that is not of the shard's newest
-// incarnation, or not from the psserver that serves it; of an ended job, one of
-// a psserver that was not told to close it (ended_report).
+// complete closures; the job moves on with the next advance_job. Of an ended
+// job calls io.changed (status_final_report). Ignores a report that is not of
+// the shard's newest incarnation, or not from the psserver that serves it; of
+// an ended job, one of a psserver that was not told to close it (ended_report).
 void shards_report(struct coord *c, struct member *m,
                    const Sluice__V1__ShardReport *report);
 
@@ -152,12 +158,14 @@ void shards_report(struct coord *c, struct member *m,
 void shards_retry(struct coord *c, struct job *job);
 
 // Notes that psserver m, which is silent or gone, serves its shards no more,
-// with an event for each job. `lost`: for good, which is counted once in each
-// job (counters.psservers_lost); false: it is only silent (shards_back).
+// with an event for each job, but not again when a silent one is lost. `lost`:
+// for good, which is counted once in each job (counters.psservers_lost); false:
+// it is only silent (shards_back). The map changes (shards_flush_map).
 void shards_down(struct coord *c, struct member *m, bool lost);
 
 // Notes that psserver m, which was silent, serves its shards again, with the
-// memory that it had; adds an event for each job.
+// memory that it had; adds an event for each job. The map changes. Shards that
+// got another owner meanwhile stay with that.
 void shards_back(struct coord *c, struct member *m);
 
 // Returns the bytes of a shard, as far as they are known: of its values, of its
@@ -175,13 +183,16 @@ uint64_t shards_weight(const struct job *job, const struct job_shard *s);
 // which the call raises. Psservers that are not in the map are left out.
 void shards_weigh(const struct coord *c, const struct strmap *by_name);
 
-// Notes that no psserver serves the shard: its owner stops, to write its last
-// snapshot here (M1). Sends nothing: the map goes with shards_flush_map.
+// Notes that no psserver serves the shard, though its counts are safe: its
+// owner stops, to write its last snapshot here (M1), or its replica is to take
+// over (P4). Cuts wait for it (job_is_moving). Sends nothing: the map goes with
+// shards_flush_map.
 void shards_stop(struct coord *c, struct job *job, uint32_t shard);
 
 // Notes that psserver m is the owner of the shard, which the journal has (M2),
 // and forgets what was known of it where it was. It is served once m has loaded
-// it and is admitted; the caller asks m for that (place_moved).
+// it and is admitted; the caller asks m for that (place_moved). Until then cuts
+// wait for it (job_is_moving); the map changes with the admission alone.
 void shards_move(struct coord *c, struct job *job, uint32_t shard,
                  const struct member *m);
 

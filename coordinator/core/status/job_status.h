@@ -26,9 +26,9 @@ void status_progress(const struct coord *c, Sluice__V1__JobStatus *m,
                      const struct job *job);
 
 // Sets the samples per second over the whole run in *m, the status of a job
-// that has ended, from the seconds and steps in it; steps from the cut that it
-// was resumed from do not count. Does nothing for a job that goes on or was
-// never placed.
+// that has ended, from the seconds and steps in it; pauses, and steps from the
+// cut that it was resumed from, do not count. Does nothing for a job that goes
+// on or was never placed.
 void status_average(Sluice__V1__JobStatus *m, const struct job *job);
 
 // Writes into `out`, cut to `size` bytes, that the attached workers are too old
@@ -45,8 +45,8 @@ bool status_reason_older(const struct coord *c, const struct job *job,
 void status_settle(Sluice__V1__JobStatus *m, const struct job *job);
 
 // Takes a shard's last report of an ended job into its last status; for a
-// FINISHED job only the rows of its tables. The first one since
-// status_final_keep calls io.changed. Ignores a report that is not of the
+// FINISHED job only the rows of its tables; raises job->changes. The first one
+// since status_final_keep calls io.changed. Ignores a report that is not of the
 // shard's last incarnation and psserver, or is no newer.
 void status_final_report(struct coord *c, const struct member *m,
                          struct job *job,
