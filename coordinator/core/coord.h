@@ -50,8 +50,9 @@ struct coord_io {
     void (*hang_up)(void *arg, uint64_t member); // after what was sent
     void (*cut_off)(void *arg, uint64_t member); // at once
 
-    // Returns the name on a member's certificate; "": it shows none. Called
-    // from within coord_attach. NULL: no member shows one.
+    // Returns the name on a member's certificate, which holds until
+    // coord_attach returns; "": it shows none. Called from within that. NULL:
+    // no member shows one.
     const char *(*certificate)(void *arg, uint64_t member);
 
     // Runs work(task) on any thread, then done(task) on the loop, once; perhaps
@@ -223,10 +224,11 @@ enum sl_err coord_checkpoint(struct coord *c,
                              Sluice__V1__CheckpointReply **reply,
                              struct sl_error *err);
 
-// Pauses a job: after a cut with request->checkpoint, else at once;
-// coord_resume ends the pause. *reply is the job's status by then. A repeated
-// call has the same answer. SL_ESTATE: the job has ended, is paused by I7, or
-// would lose all its steps.
+// Pauses a job: with request->checkpoint after a cut, if that would save
+// anything, which the call does not wait for; else at once, also if a pause
+// waits for its cut. coord_resume ends the pause. *reply is the job's status by
+// then. A repeated call has the same answer. SL_ESTATE: the job has ended, is
+// paused by I7, or would lose all its steps.
 enum sl_err coord_pause(struct coord *c,
                         const Sluice__V1__PauseRequest *request,
                         Sluice__V1__JobStatus **reply, struct sl_error *err);

@@ -68,10 +68,11 @@ typedef unsigned long long ull; // the type that %llu prints
             (ull)(job)->uid, ##__VA_ARGS__)
 
 enum job_state { // values as in JobState
+    // waits for the facts of its data, its turn, psservers, or shards to load
     JOB_PLACING = 1,
-    JOB_RUNNING,
-    JOB_FINISHING,
-    JOB_FINISHED,
+    JOB_RUNNING,   // closures are issued while every shard is served
+    JOB_FINISHING, // all is counted: waits for its cut, and evaluations
+    JOB_FINISHED,  // this and what follows: ended, for good
     JOB_FAILED,
     JOB_STOPPED,
     JOB_STATES,

@@ -44,8 +44,8 @@ void evaluations_fail(struct coord *c, struct job *job, const char *why);
 bool evaluations_pending(const struct job *job);
 
 // Sets needed[i] for each of the job->cuts.count cuts: true if an evaluation
-// will still read it, or a callback keeps it as its best. Without memory all
-// are true.
+// of a job that has not ended will still read it, or a callback keeps it as its
+// best. Without memory all are true.
 void evaluations_need(const struct job *job, bool *needed);
 
 // Returns how many marks of evaluate.every_steps are reached with `steps`

@@ -81,9 +81,9 @@ enum sl_err monitor_judge(const struct job *job,
                           struct callbacks *out, struct buf *packed);
 
 // Makes *now, which is in the journal, the state of the job's callbacks, after
-// the evaluation `row`. If it reduced the learning rate, adds an event, and
-// sends the rates to the psservers that serve shards; monitor_limit holds until
-// all know them.
+// the evaluation `row`, and raises job->changes. If it reduced the learning
+// rate, adds an event, and sends the rates to the psservers that serve shards;
+// monitor_limit holds until all know them.
 void monitor_take(struct coord *c, struct job *job, const struct callbacks *now,
                   const struct journal_evaluation *row);
 

@@ -46,8 +46,9 @@ double guard_bound(const struct work *w);
 // Takes the contribution of a completion of m, of a placed job, into the norms
 // that the bound is made of, raises job->changes, and decides whether one of
 // this closure that was set aside before was wrong. May make the worker suspect
-// that handed it back (suspects_make): the caller looks at c->dead. Does
-// nothing in modes without contributions (mode.changes).
+// that handed it back (suspects_make): the caller looks at c->dead. A message
+// without `change` adds to the figures of the status alone. Does nothing in
+// modes without contributions (mode.changes).
 void guard_take(struct coord *c, struct member *m, struct job *job,
                 const Sluice__V1__Complete *message);
 

@@ -65,7 +65,8 @@ double offers_ahead_ms(struct coord *c, struct job *job,
 uint64_t offers_next(struct coord *c, struct job *job, const struct member *m);
 
 // Returns an offer of the next closure for worker m or, if there is none, of a
-// copy of a late slot (copies.h); kind WORK_NONE: neither.
+// copy of a slot that should have one (copies_next); kind WORK_NONE: neither,
+// or m is to avoid that.
 struct offer offers_slot(struct coord *c, struct job *job,
                          const struct member *m);
 

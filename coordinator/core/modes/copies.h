@@ -47,8 +47,9 @@ struct job_copies {
 struct work *copies_next(struct coord *c, const struct job *job);
 
 // Makes a copy of the work `of`, which must be LEASED (asserted) and have no
-// copy yet, and returns it; `of` owns it. The caller leases it to another
-// worker, or gives it to leases_settle. NULL: no memory.
+// copy yet, and returns it; `of` owns it, and it counts in job->copies.leased
+// from now on. The caller leases it to another worker, or gives it to
+// leases_settle. NULL: no memory.
 struct work *copies_new(struct work *of);
 
 // Settles a slot after its lease w contributed and ended (w is DONE, and has no

@@ -31,10 +31,12 @@
 void groups_check(struct coord *c, struct job *job);
 
 // Takes a message about the ring (join, answer, ready, step, broken) from
-// worker m; the message is only read. Returns true if it was for m's group, and
-// the caller has to call advance_job; false if m is in no group, the job wants
-// none (groups_want), the message is another one, or the journal failed as a
-// step was taken.
+// worker m; the message is only read, and a join must name m's place. Once all
+// are ready they are sent RingGo, and that is an event. By what it says m may
+// be excluded or suspect. Returns true if it was for m's group, and the caller
+// has to call advance_job; false if m is in no group, the job wants none
+// (groups_want), the message is another one, or the journal failed as a step
+// was taken.
 bool groups_receive(struct coord *c, struct member *m, struct job *job,
                     const Sluice__V1__AttendUp *message);
 

@@ -48,11 +48,13 @@ struct job_rounds {
 void rings_check(struct coord *c, struct job *job);
 
 // Takes a message about the ring (join, copied, answer, ready, step, broken)
-// from worker m, or ignores one of an older generation. By what it says m may
-// be excluded (rings_distrust), and the job may be paused by I7, or end.
-// Returns true if the caller has to call advance_job; false, with nothing done,
-// if it is no such message, or the job is not placed or paused by I7 already.
-// The job has not ended before the call.
+// from worker m, or ignores one of an older generation; a join must name m's
+// ring lease. Sends what follows: RingCopy to a newcomer of a running ring, or,
+// once all are ready, Keep and RingGo, with an event. By what it says m may be
+// excluded (rings_distrust), and the job may be paused by I7, or end. Returns
+// true if the caller has to call advance_job; false, with nothing done, if it
+// is no such message, or the job is not placed or paused by I7 already. The job
+// has not ended before the call.
 bool rings_receive(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__AttendUp *message);
 

@@ -211,7 +211,7 @@ void shards_no_replica(struct job *job, uint32_t shard, uint64_t now,
 
 // Sends the changes of the job's map since the last time, as one message per
 // worker: if every shard is served, or if `tick` is true. Else does nothing,
-// and the next tick sends them.
+// and the next tick sends them. Does nothing for a job that has ended.
 void shards_flush_map(struct coord *c, struct job *job, bool tick);
 
 // Sends worker m, which asked for it, the changes of the job's map since
