@@ -397,9 +397,10 @@ bool job_served(const struct job *job);
 
 #define JOB_MOVING_MS 120000 // how long a cut waits for a shard that moves
 
-// Returns true if a move has stopped a shard of the job less than JOB_MOVING_MS
+// Returns true if a shard of the job was stopped, or got another owner, by a
+// move or for its replica (shards_stop, shards_move) less than JOB_MOVING_MS
 // before `now` (coord_now) and no psserver serves it yet: the shard's counts
-// are safe, and a cut waits for it.
+// are safe, and the cut of a stop or a pause waits for it.
 bool job_is_moving(const struct job *job, uint64_t now);
 
 // Takes a shard's counts, of its newest incarnation, into

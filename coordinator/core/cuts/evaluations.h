@@ -66,8 +66,8 @@ uint64_t evaluations_limit(const struct job *job);
 bool evaluations_hold_it(const struct job *job);
 
 // Sends `member`, a rank, the reduced rates and the closure up to which it may
-// train, before its generation begins. Does nothing if the job's training waits
-// for no evaluation.
+// train: as its generation begins, before it copies a state, and after each
+// evaluation. Does nothing if the job's training waits for no evaluation.
 void evaluations_tell_rank(struct coord *c, const struct job *job,
                            uint64_t member);
 

@@ -71,11 +71,12 @@ struct journal_trained monitor_until(const struct job *job, uint64_t cut);
 // error with its text in c->err; the sums are gone in any case.
 enum sl_err monitor_begin_range(struct coord *c, struct job *job, uint64_t cut);
 
-// Judges the evaluation `row` by the job's callbacks; every closure below
-// `next` is counted, none from it on. Sets *out to the callbacks' state after
-// it, and appends that state, packed for the journal, to `packed`. The job
-// keeps its old state until monitor_take. Returns SL_OK, or SL_ENOMEM with *out
-// undefined.
+// Judges the evaluation `row` by the job's callbacks. `next` is
+// evaluations_hold: where training waits for the judgement, all closures below
+// it are counted, none from it on, and a reduced rate begins with it. Sets *out
+// to the callbacks' state after it, and appends that state, packed for the
+// journal, to `packed`. The job keeps its old state until monitor_take. Returns
+// SL_OK, or SL_ENOMEM with *out undefined.
 enum sl_err monitor_judge(const struct job *job,
                           const struct journal_evaluation *row, uint64_t next,
                           struct callbacks *out, struct buf *packed);

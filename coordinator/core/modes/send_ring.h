@@ -18,8 +18,9 @@
 void send_ring_open(struct coord *c, const struct job *job,
                     const struct ring *ring, uint64_t member);
 
-// Sends a rank the ranks of the generation, the base, and which ranks hold it
-// (R3). To be called after ring_choose.
+// Sends a rank of the generation its ranks and the base, with the ranks that
+// hold it or, for a base that is a file, the files (R3). To be called after
+// ring_choose.
 void send_ring_begin(struct coord *c, const struct job *job,
                      const struct ring *ring, uint64_t member);
 
