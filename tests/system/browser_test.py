@@ -9,8 +9,7 @@ import urllib.parse
 import chrome
 import crowd
 from access_test import Guarded
-from cluster import Cluster, Failed, check, check_equal, main, mlp_job, wait_for
-from proxy import Proxy
+from cluster import Cluster, Failed, Leisurely, check, check_equal, main, mlp_job, wait_for
 from scrape import OPS, address, get
 
 HOSTILE = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>'
@@ -86,31 +85,6 @@ LOOK = r"""(() => { const wide = document.documentElement.clientWidth, found = {
 SIZES = ((390, 844), (844, 390), (1400, 1000), (2560, 1300))
 
 
-class Leisurely(Cluster):
-    """Its psservers are at the end of a long link: a job takes few steps a second, and the
-    processors are the browser's. All that a viewer sees is there without haste."""
-
-    def __init__(self, *words, **options):
-        super().__init__(*words, coordinator_args=OPS, **options)
-        self.links = contextlib.ExitStack()
-
-    def __exit__(self, *why):
-        try:
-            return super().__exit__(*why)
-        finally:
-            self.links.close()
-
-    def start(self, name, *words, **options):
-        if name[0] == "p":
-            link = self.links.enter_context(Proxy(self.dir / f"{name}.far", self.dir / f"{name}.sock"))
-            link.delay(0.03)
-        return super().start(name, *words, **options)
-
-    def command(self, name):
-        return super().command(name) + {
-            "p": ["--advertise", f"unix:{self.dir}/{name}.far"], "w": ["--shm", "off"]}.get(name[0], [])
-
-
 def looks(page, name):
     """The page is as it should be at each size, light and dark."""
     for dark in (False, True):
@@ -132,7 +106,7 @@ def only_ours(page, where):
 
 
 def a_worker_is_killed_and_replaced_before_the_viewers_eyes():
-    with Leisurely(psservers=2, workers=3) as c, chrome.Chrome() as page:
+    with Leisurely(psservers=2, workers=3, coordinator_args=OPS) as c, chrome.Chrome() as page:
         where = address(c, "coordinator")
         spec = mlp_job(name="fashion", samples=1280, epochs=10000, steps_per_closure=4)
         job = c.submit({**spec, "evaluate": {"every_epochs": 1}})
@@ -209,7 +183,7 @@ def a_worker_is_killed_and_replaced_before_the_viewers_eyes():
 
 
 def a_phone_is_turned_before_a_job_a_day_old():
-    with Leisurely(psservers=1, workers=1) as c, chrome.Chrome() as page:
+    with Leisurely(psservers=1, workers=1, coordinator_args=OPS) as c, chrome.Chrome() as page:
         where = address(c, "coordinator")
         job = c.submit(mlp_job(name="a_name_that_has_no_place_where_it_could_be_broken_in_two", epochs=30000))
         c.wait_steps(job, 1)

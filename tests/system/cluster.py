@@ -23,6 +23,7 @@ import tempfile
 import time
 
 import asker
+from proxy import Proxy
 
 BIN = pathlib.Path(os.environ.get("SLUICE_BIN", "build/bin")).resolve()
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -357,6 +358,44 @@ class Cluster:
             return now if now["state"] == state else None
         told = wait_for(f"{job} to be {state}", probe, limit_s)
         return self.json("status", job) if state in ENDED else told
+
+
+class Leisurely(Cluster):
+    """Its psservers and workers are reached over long links: a job takes few steps a second
+    while a test looks at it or does something to it, and the processors are free for others.
+    hurry() makes the links short, relax() makes them long again."""
+    FAR = 0.03  # seconds that each chunk is under way
+
+    def __init__(self, *words, **options):
+        super().__init__(*words, **options)
+        self.links, self.late = {}, self.FAR
+
+    def __exit__(self, *why):
+        try:
+            return super().__exit__(*why)
+        finally:
+            for link in self.links.values():
+                link.__exit__()
+
+    def command(self, name):
+        line = super().command(name)
+        if name[0] == "w":
+            line += ["--shm", "off", "--listen", f"unix:{self.dir}/{name}.sock"]
+        return line + (["--advertise", f"unix:{self.dir}/{name}.far"] if name[0] in "pw" else [])
+
+    def start(self, name, *words, **options):
+        if name[0] in "pw" and name not in self.links:
+            self.links[name] = Proxy(self.dir / f"{name}.far", self.dir / f"{name}.sock")
+            self.links[name].delay(self.late)
+        return super().start(name, *words, **options)
+
+    def hurry(self):
+        self.relax(0)
+
+    def relax(self, late=FAR):
+        self.late = late
+        for link in self.links.values():
+            link.delay(late)
 
 
 shared_clusters = {}  # (psservers, workers): one that runs
