@@ -24,6 +24,14 @@ class Team(Cluster):
         return line
 
 
+def small_job(*words, **more):
+    """A job whose net is small: an emulated GPU takes its time for each element."""
+    spec = mlp_job(*words, **more)
+    spec["model"]["layers"][1]["units"] = 12
+    del spec["data"]["test"]
+    return spec
+
+
 def team(device, n):
     names = (f"cuda:{i}" for i in range(n)) if device == "cuda" else [device] * n
     return ",".join(names)
@@ -36,22 +44,23 @@ def exported(c, job):
     return load_file(str(path))
 
 
-def trained(device, spec, mode="async", nccl=0, **train):
-    """The parameters in the end, of a job with one worker."""
+def trained(c, device, spec, mode="async", nccl=0, **train):
+    """The parameters in the end, of a job with one worker, which ends with it."""
     name = "w-gpu" if "cuda" in device else "w-cpu"
-    with Team(psservers=0 if mode == "allreduce" else 1, workers=0) as c:
-        c.start(name, environment={"EMUL_DEVICES": "3", "EMUL_LAZY": "5",
-                                   "EMUL_NCCL": str(nccl)},
-                extra=["--device", device, "--store", str(c.dir / "store")])
-        spec["train"].update(mode=mode, **train)
-        job = c.submit(spec)
-        check_counts(c.wait_state(job))
-        check_equal("devices compute each step together" in c.log(name), "," in device,
-                    f"{device} is a team")
-        if "," in device and "cuda" in device:
-            by = "sums\":\"NCCL 2" if nccl else "copies between GPUs, 2 of 6 directly"
-            check(by in c.log(name), f"their gradients do not meet by {by}")
-        return exported(c, job)
+    c.start(name, environment={"EMUL_DEVICES": "3", "EMUL_LAZY": "5", "EMUL_NCCL": str(nccl)},
+            extra=["--device", device, "--store", str(c.dir / "store")])
+    spec["train"].update(mode=mode, **train)
+    job = c.submit(spec)
+    check_counts(c.wait_state(job))
+    check_equal("devices compute each step together" in c.log(name), "," in device,
+                f"{device} is a team")
+    if "," in device and "cuda" in device:
+        by = "sums\":\"NCCL 2" if nccl else "copies between GPUs, 2 of 6 directly"
+        check(by in c.log(name), f"their gradients do not meet by {by}")
+    values = exported(c, job)
+    c.kill(name)
+    (c.dir / f"{name}.log").unlink()
+    return values
 
 
 def bits(tensors):
@@ -68,12 +77,13 @@ def devices_train_as_one_does_micro_batches():
     and a repeat is the same. Of whole batches: the parts of a short one are
     other samples than its micro-batches."""
     def job():
-        return mlp_job("team", samples=480, epochs=1)
-    for device, n in [("ref", 2), ("cpu", 3)] + [("cuda", 3)] * EMULATED:
-        one = bits(trained(device, job(), batch=8, accumulate=n))
-        for nccl in (0, 1):
-            several = bits(trained(team(device, n), job(), batch=8 * n, nccl=nccl))
-            check(one == several, f"{n} x {device} are not {n} micro-batches")
+        return small_job("team", samples=96, epochs=1)
+    with Team(psservers=1, workers=0) as c:
+        for device, n in [("ref", 2), ("cpu", 3)] + [("cuda", 3)] * EMULATED:
+            one = bits(trained(c, device, job(), batch=8, accumulate=n))
+            for nccl in (0, 1):
+                several = bits(trained(c, team(device, n), job(), batch=8 * n, nccl=nccl))
+                check(one == several, f"{n} x {device} are not {n} micro-batches")
 
 
 def devices_train_in_every_mode():
@@ -85,29 +95,31 @@ def devices_train_in_every_mode():
              ("ref", "async", {"global_clipnorm": 0.1}, {})]
     if EMULATED:
         kinds += [("cuda", "async", {}, {"accumulate": 3}), ("cuda", "allreduce", {}, {})]
-    for device, mode, clip, train in kinds:
-        spec = mlp_job("modes", samples=353, epochs=1, batch=32, precision="f32")
-        spec["model"]["layers"][1:1] = [{"type": "dropout", "rate": 0.3}]
-        spec["optimizer"] = {"type": "sgd", "learning_rate": 0.1, **clip}
-        one = trained("ref", spec, mode, **train)
-        several = trained(team(device, 3), spec, mode, **train)
-        check_near(several, one, 1e-5, f"{device} {mode} {clip} {train}")
+    with Team(psservers=1, workers=0) as c:
+        for device, mode, clip, train in kinds:
+            spec = small_job("modes", samples=353, epochs=1, batch=32, precision="f32")
+            spec["model"]["layers"][1:1] = [{"type": "dropout", "rate": 0.3}]
+            spec["optimizer"] = {"type": "sgd", "learning_rate": 0.1, **clip}
+            one = trained(c, "ref", spec, mode, **train)
+            several = trained(c, team(device, 3), spec, mode, **train)
+            check_near(several, one, 1e-5, f"{device} {mode} {clip} {train}")
 
 
 def moving_statistics_are_the_mean_of_the_parts():
     """Weighted by samples: the mean of a batch is that of its parts. Nothing
     learns, so that nothing else differs."""
-    spec = mlp_job("norm", samples=353, epochs=1, batch=32)
+    spec = small_job("norm", samples=353, epochs=1, batch=32)
     spec["model"]["layers"][2:2] = [{"type": "batch_normalization", "name": "bn",
                                      "momentum": 0.9}]
     spec["optimizer"] = {"type": "sgd", "learning_rate": 1e-30}
-    for train in ({}, {"accumulate": 2}):
-        one = trained("ref", spec, **train)
-        several = trained(team("ref", 3), spec, **train)
-        name = next(name for name in one if "moving_mean" in name)
-        check(abs(one[name]).max() > 0.1, "the statistics have not moved")
-        check_near({name: several[name]}, {name: one[name]}, 1e-5, "moving mean")
-        check_near(several, one, 0.3, "all")
+    with Team(psservers=1, workers=0) as c:
+        for train in ({}, {"accumulate": 2}):
+            one = trained(c, "ref", spec, **train)
+            several = trained(c, team("ref", 3), spec, **train)
+            name = next(name for name in one if "moving_mean" in name)
+            check(abs(one[name]).max() > 0.1, "the statistics have not moved")
+            check_near({name: several[name]}, {name: one[name]}, 1e-5, "moving mean")
+            check_near(several, one, 0.3, "all")
 
 
 def a_team_loses_a_device_and_is_back():
@@ -116,13 +128,13 @@ def a_team_loses_a_device_and_is_back():
     if not EMULATED:
         return
     with Team(psservers=1, workers=0) as c:
-        for name, call, nccl in (("w-gpu-1", "graph:30", "0"), ("w-gpu-2", "graph:41", "1"),
-                                 ("w-gpu-3", "nccl_send:31", "1")):
+        for name, call, nccl in (("w-gpu-1", "graph:11", "0"), ("w-gpu-2", "graph:15", "1"),
+                                 ("w-gpu-3", "nccl_send:13", "1")):
             c.start(name, environment={"EMUL_DEVICES": "2", "EMUL_LOST": call,
                                        "EMUL_NCCL": nccl},
                     extra=["--device", "cuda:0,cuda:1", "--on-device-loss", "reopen",
                            "--device-wait", "50ms"])
-        job = c.submit(mlp_job("lost", samples=1280, epochs=10))
+        job = c.submit(small_job("lost", samples=1280, epochs=1, batch=6))
         for name in ("w-gpu-1", "w-gpu-2", "w-gpu-3"):
             wait_for(f"{name} to be back", lambda: "device is back" in c.log(name))
             check('"device":"cuda:0,cuda:1"' in c.log(name), f"{name} does not say what it was")
