@@ -128,13 +128,13 @@ def a_team_loses_a_device_and_is_back():
     if not EMULATED:
         return
     with Team(psservers=1, workers=0) as c:
-        for name, call, nccl in (("w-gpu-1", "graph:11", "0"), ("w-gpu-2", "graph:15", "1"),
-                                 ("w-gpu-3", "nccl_send:13", "1")):
+        for name, call, nccl in (("w-gpu-1", "graph:81", "0"), ("w-gpu-2", "graph:100", "1"),
+                                 ("w-gpu-3", "nccl_send:61", "1")):
             c.start(name, environment={"EMUL_DEVICES": "2", "EMUL_LOST": call,
                                        "EMUL_NCCL": nccl},
                     extra=["--device", "cuda:0,cuda:1", "--on-device-loss", "reopen",
                            "--device-wait", "50ms"])
-        job = c.submit(small_job("lost", samples=1280, epochs=1, batch=6))
+        job = c.submit(small_job("lost", samples=4200, epochs=1, batch=6))
         for name in ("w-gpu-1", "w-gpu-2", "w-gpu-3"):
             wait_for(f"{name} to be back", lambda: "device is back" in c.log(name))
             check('"device":"cuda:0,cuda:1"' in c.log(name), f"{name} does not say what it was")
