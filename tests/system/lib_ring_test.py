@@ -84,10 +84,10 @@ def disturbed(c, start, epochs, kills):
 
 
 def ranks_in_c_are_killed_and_join_and_every_sample_counts_once():
-    epochs, kills = (6000, 4) if PATIENCE == 1 else (800, 2)
+    epochs, kills = (600, 4) if PATIENCE == 1 else (400, 2)
     with Cluster(psservers=0, workers=0) as c:
         done, programs = disturbed(
-            c, lambda name: Rank(c, name, COUNTS, c.address, name, c.dir / "store"),
+            c, lambda name: Rank(c, name, COUNTS, c.address, name, c.dir / "store", "3"),
             epochs, kills)
         check(int(done["ring_generation"]) >= 2 * kills, done["ring_generation"])
         # The survivors' process and state stay: they go on where they were.

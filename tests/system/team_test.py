@@ -134,7 +134,7 @@ def a_team_loses_a_device_and_is_back():
                                        "EMUL_NCCL": nccl},
                     extra=["--device", "cuda:0,cuda:1", "--on-device-loss", "reopen",
                            "--device-wait", "50ms"])
-        job = c.submit(small_job("lost", samples=4200, epochs=1, batch=6))
+        job = c.submit(small_job("lost", samples=1000, epochs=1, batch=2))
         for name in ("w-gpu-1", "w-gpu-2", "w-gpu-3"):
             wait_for(f"{name} to be back", lambda: "device is back" in c.log(name))
             check('"device":"cuda:0,cuda:1"' in c.log(name), f"{name} does not say what it was")
