@@ -11,7 +11,8 @@ import sys
 import tempfile
 import time
 
-from cluster import (BIN, LIMIT, Cluster, check, check_counts, check_equal, free_port,
+import asker
+from cluster import (BIN, LIMIT, ROOT, Cluster, check, check_counts, check_equal, free_port,
                      main, mlp_job, wait_for)
 
 
@@ -27,6 +28,9 @@ class Guarded(Cluster):
         for role, name, *more in made:
             self.cert("issue", "--role", role, "--name", name, *more)
         self.own = {}  # daemon -> the file of its certificate
+        if asker.available():
+            self.asker = asker.Asker(self.address, ROOT / "proto", lambda: [
+                *(self.certs / f for f in ("ca.crt", "client.key", "client.crt")), "127.0.0.1"])
 
     def cert(self, what, *words):
         subprocess.run([str(BIN / "sluice"), "cert", what, str(self.certs), *words],
