@@ -81,11 +81,17 @@ with sluice.Session(address, name=name, wait=60) as session:
 """
 
 
+class WithIds(Rank):
+    """A program that has imported this file, too, for its ids_of()."""
+    modules = (*Rank.modules, "rows_test")
+
+
 def start_of(c, program=PROGRAM):
     path = c.dir / "program.py"
     path.write_text(program)
     here = pathlib.Path(__file__).parent
-    return lambda name: Rank(c, name, sys.executable, path, c.address, name, here, **PYTHON)
+    return lambda name: WithIds(c, name, sys.executable, path, c.address, name, here, **{
+        **PYTHON, "PYTHONPATH": f"{PYTHON['PYTHONPATH']}:{here}"})
 
 
 def rows_kept(c, table, dim):
