@@ -18,7 +18,7 @@ import urllib.request
 
 from chain_test import (DIM, Programs, as_rows, expected, is_chain, rows_to_begin_with,
                         start_of, tables_job)
-from cluster import (BIN, LIMIT, Cluster, check, check_counts, check_equal, full_disk,
+from cluster import (BIN, LIMIT, Cluster, Leisurely, check, check_counts, check_equal, full_disk,
                      main, mlp_job, wait_for)
 from full_test import Small, spaces
 from proxy import Proxy
@@ -59,6 +59,10 @@ class Bucket(Cluster):
     def export(self, to, *words):
         self.run("export", *words, "--to", to, *self.s3)
         return to.read_bytes()
+
+
+class FarBucket(Bucket, Leisurely):
+    """A job lasts while processes die."""
 
 
 def key_of(path):
@@ -107,8 +111,8 @@ def read_by_others(manifest):
 def a_cluster_loses_its_processes_and_keeps_its_bucket():
     import numpy as np
     from safetensors.numpy import load
-    with Bucket("lives", psservers=2, workers=2) as c:
-        job = c.submit(long_job("lives"))
+    with FarBucket("lives", psservers=2, workers=2) as c:
+        job = c.submit(long_job("lives", epochs=5))
         one_more_cut(c, job)
         check("cluster.id" in c.keys(), "the store bears no mark", c.keys())
         c.kill("ps-1")
@@ -117,6 +121,7 @@ def a_cluster_loses_its_processes_and_keeps_its_bucket():
         one_more_cut(c, job)
         c.restart("coordinator")
         one_more_cut(c, job)
+        c.hurry()
         done = c.wait_state(job)
         check_counts(done)
         manifest = last_manifest(c, job)
@@ -139,7 +144,7 @@ def the_rows_of_a_table_come_back_from_a_chain_in_the_bucket():
     with Bucket("chain", psservers=2, workers=0) as c:
         still, users = rows_to_begin_with(c, "users", DIM)
         _, items = rows_to_begin_with(c, "items", DIM + 1)
-        spec = {**tables_job(300), "checkpoint": {"every_seconds": 0.5, "keep": 1000}}
+        spec = {**tables_job(120), "checkpoint": {"every_seconds": 0.5, "keep": 1000}}
         job = c.submit(spec, *users, *items)
 
         def chain():
@@ -153,7 +158,7 @@ def the_rows_of_a_table_come_back_from_a_chain_in_the_bucket():
         for words in ((job,), ("--from", last_manifest(c, job))):
             rows = c.dir / "rows.safetensors"
             c.export(rows, *words, "--table", "users")
-            check_equal(as_rows(load_file(rows)), expected(still, 300, DIM), f"rows by {words}")
+            check_equal(as_rows(load_file(rows)), expected(still, 120, DIM), f"rows by {words}")
 
 
 def only_what_is_kept(c, job):
