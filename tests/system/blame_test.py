@@ -34,10 +34,17 @@ def starts_with(c, name, root):
     c.start(name)
 
 
+# A worker that stands still keeps its closures for longer than a test takes.
+PATIENT = {"psservers": 1, "workers": 0, "coordinator_args": ["--lease-ms", "120000"]}
+
+
 def one_more(c, job, name, root, *words):
-    """A worker comes with other files: it is told, and left out."""
+    """A worker comes with other files, while w-0 stands still, so that the job lasts: it is
+    told, and left out."""
+    c.pause("w-0")
     starts_with(c, name, root)
     said = warning_of(c, job, name)
+    c.resume("w-0")
     for word in (*words, "is left out of this job and asked again in 60 s"):
         check(word in said, f"no '{word}' in", said)
     why = {m["name"]: m.get("reason", "") for m in c.cluster_status()["members"]}
@@ -48,14 +55,14 @@ def one_more(c, job, name, root, *words):
 
 def a_half_copied_table_costs_one_worker():
     """An older copy, a mount point without its mount, a file that is cut short."""
-    with Rooted(psservers=1, workers=0) as c:
+    with Rooted(**PATIENT) as c:
         for name, text in [("good", ROWS), ("short", ROWS[:-len("5,4,1\n") * 40]),
                            ("cut", ROWS[:-3]), ("empty", None)]:
             (c.dir / name).mkdir()
             if text is not None:
                 (c.dir / name / "rows.csv").write_text(text)
         starts_with(c, "w-0", c.dir / "good")
-        job = c.submit(csv_job("rows.csv", epochs=800))
+        job = c.submit(csv_job("rows.csv", epochs=60))
         c.wait_steps(job, 10)
         one_more(c, job, "w-1", c.dir / "short", "rows.csv has 600 samples here, 640 were")
         one_more(c, job, "w-2", c.dir / "empty", "cannot read the data", "rows.csv")
@@ -65,7 +72,7 @@ def a_half_copied_table_costs_one_worker():
 
 def a_half_copied_folder_costs_one_worker():
     """A class is empty, an image is missing, nothing is mounted."""
-    with Rooted(psservers=1, workers=0) as c:
+    with Rooted(**PATIENT) as c:
         folder_of(c.dir / "good" / "images", 20, COLOURS)
         for name in ("half", "less"):
             shutil.copytree(c.dir / "good", c.dir / name)
@@ -76,7 +83,7 @@ def a_half_copied_folder_costs_one_worker():
         starts_with(c, "w-0", c.dir / "good")
         spec = images_job("images", None)
         spec["model"]["layers"] = [{"type": "flatten"}, {"type": "dense", "units": 3}]
-        spec["train"].update(epochs=1200)
+        spec["train"].update(epochs=60)
         job = c.submit(spec)
         c.wait_steps(job, 5)
         one_more(c, job, "w-1", c.dir / "less", "images has 59 samples here, 60 were")

@@ -20,7 +20,7 @@ from cluster import (HISTORY, PATIENCE, Cluster, Failed, check, check_counts, ma
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
 dice = random.Random(SEED)
-EPOCHS = 20 if PATIENCE > 1 or HISTORY else 60
+EPOCHS = 20 if PATIENCE > 1 or HISTORY else 40
 
 
 class Slow(Cluster):

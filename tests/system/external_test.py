@@ -88,10 +88,10 @@ def check_learnt(c, job):
 def a_stock_python_client_trains_and_dies():
     with Cluster(psservers=2, workers=0) as c:
         with Programs(lambda name: Program(c, name)) as programs:
-            job = c.submit(linear_job())
-            c.wait_steps(job, 100)
+            job = c.submit(linear_job(epochs=4))
+            c.wait_steps(job, 60)
             programs.replace()
-            c.wait_steps(job, 200)
+            c.wait_steps(job, 120)
             c.restart("ps-1")
             done = c.wait_state(job)
         check_counts(done)
@@ -112,7 +112,7 @@ def sixteen_bits_from_a_program_of_the_users():
     program that knows f32 alone may take part in such a job."""
     for wire in ("bf16", "f16"):
         with Cluster(psservers=2, workers=0) as c:
-            spec = linear_job(epochs=4)
+            spec = linear_job(epochs=2)
             spec["train"]["wire"] = wire
             old = c.dir / "old.py"
             old.write_text(changed(EXAMPLE.read_text(), {

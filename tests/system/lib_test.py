@@ -20,12 +20,12 @@ def own(c, name):
 def a_program_in_c_trains_and_dies():
     with Cluster(psservers=2, workers=0) as c:
         with Programs(lambda name: own(c, name)) as programs:
-            job = c.submit(linear_job(epochs=400))
-            for steps in (200, 400, 800, 1600):
+            job = c.submit(linear_job(epochs=80))
+            for steps in (100, 200, 300, 400):
                 c.wait_steps(job, steps)
                 programs.replace()
             c.restart("ps-1")
-            c.wait_steps(job, 2400)
+            c.wait_steps(job, 600)
             c.restart("coordinator")
             done = c.wait_state(job)
             check_counts(done)

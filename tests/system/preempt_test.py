@@ -141,7 +141,7 @@ def a_notice_that_is_withdrawn_ends_the_drain():
     """Its step lasts, since a psserver stands still."""
     with Lasting(psservers=1, workers=0) as c:
         worker(c, f"file:{c.dir}/going")
-        job = c.submit(long_job("stays", epochs=100))
+        job = c.submit(long_job("stays", epochs=12))
         wait_training(c, job)
         c.pause("ps-0")
         (c.dir / "going").touch()

@@ -19,7 +19,7 @@ from cluster import (BIN, ENDED, HISTORY, LONG_LEASE, check, check_counts, check
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
 dice = random.Random(SEED)
-EPOCHS = 20 if HISTORY else 250
+EPOCHS = 20 if HISTORY else 100
 SHARDS = 4
 # A psserver that a coordinator does not find when it starts is waited for so long.
 SOON = ["--lease-ms", "4000"]

@@ -10,7 +10,7 @@ from ring_test import Ring
 from rows_rounds_test import (
     BATCH, RING, SLOTS, check_as_numpy, check_numpy, given_weights, left, rounds_job)
 
-EPOCHS = 150
+EPOCHS = 90
 
 
 class Sealed(Ring, Guarded):

@@ -225,7 +225,7 @@ def the_bits_are_the_same_whoever_computed():
     """Two shards, of which no worker's death takes anything; and one, which a psserver's
     death puts back to its last snapshot. Some slots are computed twice (backup); most
     rounds of one job are audited (A1, A3)."""
-    epochs, found = 40, {}
+    epochs, found = 32, {}
     with Cluster(psservers=1, workers=1) as c:
         clicks(c.dir / "clicks.csv", SAMPLES, 1)
         for shards in (1, 2):

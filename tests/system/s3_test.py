@@ -17,7 +17,7 @@ import urllib.error
 import urllib.request
 
 from chain_test import (DIM, Programs, as_rows, expected, is_chain, rows_to_begin_with,
-                        start_of, tables_job)
+                        start_of, tables_job, unhurried)
 from cluster import (BIN, LIMIT, Cluster, Leisurely, check, check_counts, check_equal, full_disk,
                      main, mlp_job, wait_for)
 from full_test import Small, spaces
@@ -144,21 +144,23 @@ def the_rows_of_a_table_come_back_from_a_chain_in_the_bucket():
     with Bucket("chain", psservers=2, workers=0) as c:
         still, users = rows_to_begin_with(c, "users", DIM)
         _, items = rows_to_begin_with(c, "items", DIM + 1)
-        spec = {**tables_job(120), "checkpoint": {"every_seconds": 0.5, "keep": 1000}}
+        spec = {**tables_job(40), "checkpoint": {"every_seconds": 0.5, "keep": 1000}}
         job = c.submit(spec, *users, *items)
 
         def chain():
             cuts = c.json("checkpoints", job)["checkpoints"]
             return cuts and is_chain(json.loads(
                 WORLD["s3"].read(key_of(cuts[-1]["manifest"])))["shards"])
-        with Programs(start_of(c), count=1):
+        hurry = c.dir / "hurry"
+        with Programs(start_of(c, unhurried(hurry)), count=1):
             wait_for("a chain", chain)
             c.restart("ps-1")
+            hurry.touch()
             check_counts(c.wait_state(job))
         for words in ((job,), ("--from", last_manifest(c, job))):
             rows = c.dir / "rows.safetensors"
             c.export(rows, *words, "--table", "users")
-            check_equal(as_rows(load_file(rows)), expected(still, 120, DIM), f"rows by {words}")
+            check_equal(as_rows(load_file(rows)), expected(still, 40, DIM), f"rows by {words}")
 
 
 def only_what_is_kept(c, job):

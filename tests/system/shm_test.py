@@ -21,7 +21,7 @@ SCALE = 3 if PATIENCE > 1 else 1  # a sanitizer build takes its time
 def wide_job(name, epochs=10, **train):
     """Its one shard per psserver is far larger than --shm-min."""
     spec = mlp_job(name, samples=3200, epochs=epochs, **train)
-    spec["model"]["layers"][1]["units"] = 256
+    spec["model"]["layers"][1]["units"] = 128
     return spec
 
 
@@ -54,7 +54,7 @@ def wait_shared(c, name):
 
 def it_is_used_without_being_asked_for():
     with Cluster(psservers=2, workers=2, coordinator_args=LONG_LEASE) as c:
-        job = c.submit(wide_job("by-default", epochs=60))
+        job = c.submit(wide_job("by-default", epochs=25))
         wait_shared(c, "ps-0")
         for name in ("w-0", "w-1", "ps-0", "ps-1"):
             wait_calls(c, name)
@@ -101,7 +101,7 @@ def a_folder_that_workers_cannot_reach():
 def processes_are_killed_and_nothing_is_lost():
     with Cluster(psservers=2, workers=2,
                  worker_args=["--shm-min", "4"]) as c:
-        jobs = Training(c, wide_job("killed", epochs=60 // SCALE, steps_per_closure=5),
+        jobs = Training(c, wide_job("killed", epochs=24 // SCALE, steps_per_closure=5),
                         dice, 20 // SCALE, 200 // SCALE)
         for victim in ("ps-0", "w-0", "ps-1", "w-1", "ps-0", "coordinator"):
             jobs.some_steps_on()

@@ -13,7 +13,7 @@ from cluster import PATIENCE, Cluster, check, check_counts, main, mlp_job
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
 dice = random.Random(SEED)
-EPOCHS = 3 if PATIENCE > 1 else 8
+EPOCHS = 3 if PATIENCE > 1 else 6
 MARGIN = 0.02
 SHARED, BYTES = ["--shm-min", "4"], ["--shm", "off"]
 
@@ -26,6 +26,7 @@ def wire_job(wire):
     # To a rate of nothing, or the last steps decide.
     spec["optimizer"] = {"type": "adam", "learning_rate": 0.002,
                          "schedule": {"type": "cosine_decay", "decay_steps": 200 * EPOCHS}}
+    spec["evaluate"] = {"every_epochs": EPOCHS}
     spec["data"]["test"] = {**spec["data"]["test"], "limit": 5000}
     return spec
 
