@@ -294,7 +294,9 @@ def the_largest_numbers_cost_nothing():
     numbers, _ = bounds.read()
     with Played([("worker", "m-0")], psservers=1, workers=1) as c:
         c.no_history("strangers say what is not so")
-        honest = c.submit(mlp_job("honest", samples=6400, epochs=40))
+        spec = mlp_job("honest", samples=6400, epochs=20)
+        spec["model"]["layers"][1]["units"] = 16
+        honest = c.submit(spec)
         wait_for("the honest job to run", lambda: c.steps(honest) > 0)
         jobs = c.calls(JOBS_CALLS.JobsStub)
         played = c.submit(external_job(samples=4096))

@@ -290,7 +290,7 @@ def an_object_that_is_replaced_or_gone_is_named():
             source = big_tars(c.dir / what, ROWS * 4, 2)  # more than a worker holds
             upload(c.dir / what, what)
             job = c.submit(job_of(at(bucket(what), source), batch=2, epochs=50,
-                                  steps_per_closure=4))
+                                  steps_per_closure=4, shuffle=False))
             c.wait_steps(job, 20)
             if what == "deleted":
                 for i in range(3):
@@ -309,7 +309,7 @@ def a_place_that_is_away_fails_the_closure_and_is_waited_for():
         source = big_tars(c.dir / "away", ROWS * 4, 2)
         upload(c.dir / "away", "away")
         job = c.submit(job_of(at(bucket("away"), source), batch=2, epochs=1,
-                              steps_per_closure=4, max_attempts=2))
+                              steps_per_closure=4, max_attempts=2, shuffle=False))
         c.wait_steps(job, 20)
         s3.add(1 << 30, "GET", "/away/", "", lambda *_: None)
         wait_for("closures to fail by it, more often than max_attempts", lambda:

@@ -26,7 +26,7 @@ def clicks(path):
     path.write_text("\n".join(lines) + "\n")
 
 
-def disk_job(folder, epochs=20):
+def disk_job(folder, epochs=14):
     """Rounds: its bits depend on no order of messages."""
     layer = {"type": "embedding", "rows": "dynamic", "buckets": 64}
     return {"name": "clicks",
