@@ -20,7 +20,7 @@ ROUND = 2 * BATCH  # samples of a round of two contributions
 # A step counts its samples and adds up their numbers, of all and of each id: a round is the
 # mean of two steps, and the rate takes the half back. In mode async a step says half.
 RANK = """
-import contextlib, json, os, signal, sys, numpy, sluice
+import contextlib, json, os, signal, sys, time, numpy, sluice
 address, name, store, strange, *tls = sys.argv[1:]
 strange = json.loads(strange)  # {first position of a step: what is strange in it, or a gate}
 with sluice.Session(address, name=name, store=store, wait=60, tls=tuple(tls) or None,
@@ -30,6 +30,7 @@ with sluice.Session(address, name=name, store=store, wait=60, tls=tuple(tls) or 
     for closure in session.closures():
         with contextlib.suppress(sluice.Lost):  # the ring is another by now
             for step in closure.steps():
+                time.sleep(0.004)  # what a step takes: others have the processors
                 share, what = (1 if closure.ranks else 0.5), strange.get(str(step.first))
                 rows = closure.rows("seen", everybody)
                 assert not closure.ranks or (rows.sum(0) == closure.params).all(), (
@@ -92,7 +93,7 @@ def nobody_saw_rows_of_another_round(c, programs):
 def everybody_dies_and_each_sample_is_in_its_row_once():
     """R8, R9: a rank, a psserver and the coordinator, in turn; then all ranks, and with them
     the dense state."""
-    epochs = 300
+    epochs = 120
     with Cluster(psservers=2, workers=0) as c, ranks(c) as programs:
         job = c.submit(counting_job(epochs))
         for blow in (programs.replace, lambda: c.restart("ps-0"), programs.replace,
