@@ -41,6 +41,8 @@ void kc_raw_print(void);
 // Descriptors that every backend has to pass; returns how many. KC_CASES
 // suffice.
 unsigned kc_cases(enum kern_op op, struct kern_desc *out);
+// Whether no input or output has more than `most` elements (0: any number).
+bool kc_within(const struct kern_desc *d, int64_t most);
 // The input that the op's first output may replace; -1: none.
 int kc_in_place(const struct kern_desc *d);
 // A random descriptor of the op that kern_desc_check accepts.
@@ -63,8 +65,9 @@ const char *kc_fuse(struct kern_dev *dev, const struct kern_desc *d,
 // So many threads, each with a device of its own, at once; returns failures.
 unsigned kc_threads(const char *backend, const char *options, int64_t most,
                     unsigned count);
-// What a device must survive; returns failures.
-int kc_fail(struct kern_dev *dev);
+// What a device must survive, with cases of at most so many elements (0: of any
+// number); returns failures.
+int kc_fail(struct kern_dev *dev, int64_t most);
 
 // Prints times of the fashion net's ops in this dtype.
 int kc_perf(struct kern_dev *dev, int batch, enum kern_dtype dtype);

@@ -207,14 +207,6 @@ static enum sl_err digest_case(struct thread_run *t, struct kern_dev *dev,
     return rc;
 }
 
-static bool small(const struct kern_desc *d, int64_t most)
-{
-    for (unsigned i = 0; most > 0 && i < d->inputs + d->outputs; i++)
-        if (kern_shape_extent(&d->io[i]) > most)
-            return false;
-    return true;
-}
-
 static void *thread_main(void *arg)
 {
     struct thread_run *t = arg;
@@ -228,7 +220,7 @@ static void *thread_main(void *arg)
         unsigned n = kc_cases((enum kern_op)op, d);
 
         for (unsigned i = 0; i < n && t->rc == SL_OK; i++)
-            if (small(&d[i], t->most) && kc_knows(dev, &d[i]))
+            if (kc_within(&d[i], t->most) && kc_knows(dev, &d[i]))
                 t->rc = digest_case(t, dev, &d[i], &rng);
     }
     kern_close(dev);

@@ -111,3 +111,11 @@ bool kc_knows(struct kern_dev *dev, const struct kern_desc *d)
 {
     return dev->backend->host || kern_score(dev, d) > 0;
 }
+
+bool kc_within(const struct kern_desc *d, int64_t most)
+{
+    for (unsigned i = 0; most > 0 && i < d->inputs + d->outputs; i++)
+        if (kern_shape_extent(&d->io[i]) > most)
+            return false;
+    return true;
+}

@@ -85,22 +85,25 @@ static int no_memory_at_each_step(struct kern_dev *dev,
     return failed + 1;
 }
 
-// One case of each op.
-static int no_host_memory(struct kern_dev *dev)
+// One case of each op: the first that is small enough.
+static int no_host_memory(struct kern_dev *dev, int64_t most)
 {
     static struct kern_desc d[KC_CASES];
     int failed = 0;
 
     for (unsigned op = 1; op < KERN_OP_COUNT; op++) {
-        (void)kc_cases((enum kern_op)op, d);
-        if (kc_knows(dev, &d[0]))
-            failed += no_memory_at_each_step(dev, &d[0]);
+        unsigned n = kc_cases((enum kern_op)op, d), i = 0;
+
+        while (i < n && !kc_within(&d[i], most))
+            i++;
+        if (i < n && kc_knows(dev, &d[i]))
+            failed += no_memory_at_each_step(dev, &d[i]);
     }
     return failed + still_computes(dev, "allocations that failed");
 }
 
 // A plan keeps to the cap or is refused.
-static int little_workspace(struct kern_dev *dev)
+static int little_workspace(struct kern_dev *dev, int64_t most)
 {
     static struct kern_desc d[KC_CASES];
     int failed = 0;
@@ -112,7 +115,7 @@ static int little_workspace(struct kern_dev *dev)
             struct kern_plan *plan = NULL;
             size_t bytes = 0;
 
-            if (!kc_knows(dev, &d[i]))
+            if (!kc_within(&d[i], most) || !kc_knows(dev, &d[i]))
                 continue;
             if (kern_plan_new(&plan, &bytes, dev, &d[i], 64, NULL) == SL_OK &&
                 bytes > 64) {
@@ -152,8 +155,8 @@ static int nonsense(struct kern_dev *dev)
     return failed + still_computes(dev, "nonsense");
 }
 
-int kc_fail(struct kern_dev *dev)
+int kc_fail(struct kern_dev *dev, int64_t most)
 {
-    return too_much_memory(dev) + no_host_memory(dev) + little_workspace(dev) +
-           nonsense(dev);
+    return too_much_memory(dev) + no_host_memory(dev, most) +
+           little_workspace(dev, most) + nonsense(dev);
 }

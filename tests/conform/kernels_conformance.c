@@ -272,9 +272,8 @@ typedef void (*case_fn)(struct run *r, const struct kern_desc *d,
 
 static bool wanted(const struct run *r, const struct kern_desc *d)
 {
-    for (unsigned i = 0; r->most > 0 && i < d->inputs + d->outputs; i++)
-        if (kern_shape_extent(&d->io[i]) > r->most)
-            return false;
+    if (!kc_within(d, r->most))
+        return false;
     if (d->op > KERN_CONV_WGRAD)
         return true;
     return !r->own && kc_knows(r->dev, d);
@@ -590,7 +589,7 @@ static int run_mode(struct run *r)
     if (strcmp(r->mode, "grad") == 0)
         r->failed += (unsigned)kc_grad(&rng);
     else if (strcmp(r->mode, "fail") == 0)
-        r->failed += (unsigned)kc_fail(r->dev);
+        r->failed += (unsigned)kc_fail(r->dev, r->most);
     else if (!(cases = run_dtypes(r)))
         return usage();
     if (cases && !r->own && r->only == KERN_OP_NONE && !r->stopped &&
