@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 
+from gpu_parts import nets
 from gpu_parts.kit import Failed, check
 from gpu_parts.report import Planned, at_least
 
@@ -97,7 +98,7 @@ class Up:
 
 # ---- training to an accuracy
 
-# An emulated step takes a fifth of a second.
+# An emulated GPU takes few steps a second.
 EMULATED = ["train.epochs=1", "train.batch=2", "data.train.limit=20",
             "data.test.limit=10"]
 
@@ -106,11 +107,11 @@ RING = "train.mode=allreduce"
 
 def trained(kit, precision, *sets):
     """The fashion net's test accuracy after its five epochs, two workers."""
-    spec = kit.folder / "examples" / "fashion-cnn.yaml"
+    spec, small = nets.fashion(kit)
     summary = kit.scratch / f"summary-{precision}.json"
     with Up(kit, workers=2, device=kit.device()) as up:
         began = time.monotonic()
-        job = up.submit(spec, f"train.precision={precision}", *sets,
+        job = up.submit(spec, f"train.precision={precision}", *sets, *small,
                         *(EMULATED if kit.emulated else []))
         up.sluice("watch", job, "--summary", str(summary), seconds=240)
         took = time.monotonic() - began

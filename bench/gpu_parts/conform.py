@@ -65,7 +65,7 @@ def counted(done):
 
 
 def conformance(kit, options, seconds):
-    more = ["--most", "2000"] if kit.emulated else []
+    more = ["--most", "500"] if kit.emulated else []
     return kit.run([kit.path("kernels-conformance"), "--backend", "cuda",
                     *options, *more], seconds, want=(0, 1))
 

@@ -8,11 +8,9 @@ computes between its pull and its push. `perf` holds ours to fixed limits,
 whole worker through two psservers is held to the bare step.
 """
 import json
-import os
-import struct
 import subprocess
 
-from gpu_parts import host
+from gpu_parts import host, nets
 from gpu_parts.cluster import step_ms
 from gpu_parts.kit import Failed, OutOfTime, check, last_lines
 from gpu_parts.report import NO_BAR, Planned, at_most, at_most_times
@@ -29,44 +27,16 @@ FASHION_PRECISIONS = ["tf32", "f32", "bf16"]
 JOB_BATCH, JOB_RATIO = 256, 1.10
 JOBS = {"tf32": [], "bf16": ["train.wire=bf16"]}
 
-SIDE, CLASSES, IMAGES = 256, 10, 2048
 # What an emulated GPU can do in seconds: the same layers on little.
-EMULATED_SIDE, EMULATED_BATCH = 8, 2
+EMULATED_BATCH = 2
 
 
 # ---- ours
 
 
-def idx_file(path, dims, payload):
-    """IDX: 00 00 08 D, D big-endian dimensions, bytes."""
-    with open(path, "wb") as f:
-        f.write(bytes([0, 0, 8, len(dims)]) + struct.pack(f">{len(dims)}I", *dims))
-        for part in payload:
-            f.write(part)
-
-
-def images(kit):
-    """Noise: nothing here depends on what is in the pictures, but for zeros,
-    which GPUs multiply faster."""
-    def make():
-        count, side = (32, EMULATED_SIDE) if kit.emulated else (IMAGES, SIDE)
-        each = side * side * 3
-        idx_file(kit.scratch / "images.idx", [count, side, side, 3],
-                 (os.urandom(each) for _ in range(count)))
-        idx_file(kit.scratch / "labels.idx", [count],
-                 [bytes(i % CLASSES for i in range(count))])
-        shape = f"model.input_shape=[{side}, {side}, 3]"
-        return [f"data.train.x={kit.scratch}/images.idx",
-                f"data.train.y={kit.scratch}/labels.idx",
-                *([shape] if kit.emulated else [])]
-    return kit.shared("images", make)
-
-
 def net_of(kit, net):
     """The spec of a net, and what to set in it."""
-    if net == "fashion":
-        return kit.folder / "examples" / "fashion-cnn.yaml", []
-    return kit.folder / "bench" / "nets" / "imagenette-synthetic.yaml", images(kit)
+    return nets.fashion(kit) if net == "fashion" else nets.imagenette(kit)
 
 
 def batch_here(kit, batch):
