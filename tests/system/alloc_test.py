@@ -22,6 +22,7 @@ LIBRARY = pathlib.Path(os.environ.get("SLUICE_ALLOC_COUNT",
 WINDOW, SITES, FRAMES = 256, 256, 6  # of alloc_count.c
 WANTED = 4  # clean windows of each process
 SEEN = 40   # windows, of which there must be so many
+STEPS = 1600  # of a closure
 
 
 class Counts:
@@ -95,12 +96,13 @@ def nothing_allocated(worker_args=(), **train):
     with Counted(psservers=1, workers=1, worker_args=worker_args,
                  coordinator_args=["--heartbeat-ms", "10000",
                                    "--lease-ms", "60000"]) as c:
-        spec = mlp_job("steady", samples=51200, epochs=1000, batch=8,
-                       steps_per_closure=3200, **train)
+        spec = mlp_job("steady", **{"samples": 6400, "epochs": 8000, "batch": 4,
+                                    "steps_per_closure": STEPS, **train})
+        spec["model"]["layers"][1]["units"] = 8
         spec["checkpoint"] = {"every_epoch": False}
         del spec["data"]["test"]  # nothing is evaluated
         job = c.submit(spec)
-        c.wait_steps(job, 3200)
+        c.wait_steps(job, STEPS)
         early = {name: c.allocated(name) for name in ("w-0", "ps-0")}
         for name, counts in early.items():
             look(c, name, counts)
@@ -122,7 +124,7 @@ def sixteen_bits_are_made_without_allocating():
 
 
 def several_micro_batches_allocate_nothing():
-    nothing_allocated(accumulate=2)
+    nothing_allocated(accumulate=2, batch=2)
 
 
 if __name__ == "__main__":
