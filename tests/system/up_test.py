@@ -215,11 +215,13 @@ def up_goes_on_where_it_was_killed():
 
 def examples_run_as_they_are():
     """Each spec of examples/, from another folder, with fewer samples only."""
-    shorter = {"clicks": [], "fashion-cnn": ["train.epochs=1", "data.train.limit=6400"],
-               "fashion-mlp": ["train.epochs=1"], "toy": [],
-               "fashion-resnet": ["train.epochs=1", "data.train.limit=1280"],
-               "imagenette": ["train.epochs=1", "train.batch=8", "data.train.samples=16",
-                              "data.test.samples=16"]}
+    few = ["train.epochs=1", "data.test.limit=100"]
+    shorter = {"clicks": [], "fashion-cnn": [*few, "data.train.limit=1280"],
+               "fashion-mlp": [*few, "data.train.limit=6400"],
+               "toy": ["data.train.samples=131072"],
+               "fashion-resnet": [*few, "data.train.limit=256"],
+               "imagenette": ["train.epochs=1", "train.batch=2", "data.train.samples=4",
+                              "data.test.samples=2"]}
     with Up() as up:
         names = {p.stem for p in (ROOT / "examples").glob("*.yaml")}
         names -= {"skypilot"}  # a task of its own, of launch_test.py
