@@ -20,6 +20,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import asker
@@ -117,6 +118,31 @@ def full_disk(process, folder):
         os.killpg(filler.pid, signal.SIGKILL)
         filler.wait()
         subprocess.run([*inside, "rm", "-f", str(ballast)], check=False)
+
+
+@contextlib.contextmanager
+def slowly(processes):
+    """What processes() gives stands still for most of the time, too briefly for a lease to
+    end: a job that runs only to be looked at leaves the processors to others."""
+    end = threading.Event()
+
+    def signal_all(number):
+        for process in processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(getattr(process, "pid", process), number)
+
+    def take_turns():
+        while not end.wait(0.02):
+            signal_all(signal.SIGSTOP)
+            end.wait(0.2)
+            signal_all(signal.SIGCONT)
+    thread = threading.Thread(target=take_turns)
+    thread.start()
+    try:
+        yield
+    finally:
+        end.set()
+        thread.join()
 
 
 class NotifySocket:

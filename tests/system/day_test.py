@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from cluster import (BIN, LIMIT, Cluster, check, check_counts, check_equal, full_disk, main, mlp_job,
-                     wait_for)
+                     slowly, wait_for)
 from netns_test import TAG, Hosts, ip
 
 NET = "10.77.0."
@@ -119,6 +119,9 @@ class Day(Cluster):
         found = self.findings(*words)
         check(any(line.startswith(f"{level}: ") and all(t in line for t in texts)
                   for line in found), f"doctor has no {level} with {texts}", *found)
+
+    def workers(self):
+        return [process for name, process in list(self.processes.items()) if name[0] == "w"]
 
     def members(self):
         return {m["name"] for m in self.cluster_status().get("members", []) if m["state"] != "lost"}
@@ -297,7 +300,7 @@ def who_did_what_is_written_down(c, red):
 
 
 def a_day_in_the_life():
-    with Hosts(), Day() as c:
+    with Hosts(), Day() as c, slowly(c.workers):
         an_authority_and_a_certificate_for_each(c)
         red, blue = two_tenants_and_one_who_looks(c)
         a_wrong_certificate(c)

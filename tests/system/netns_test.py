@@ -99,9 +99,11 @@ def three_hosts_with_mutual_tls_train():
 
 def a_worker_whose_link_is_cut_is_replaced_and_returns():
     with Hosts(), RemoteCluster(psservers=1, workers=1) as c:
-        job = c.submit(mlp_job("cut", epochs=60, steps_per_closure=10))
+        job = c.submit(mlp_job("cut", epochs=10, steps_per_closure=10))
         c.wait_steps(job, 50)
+        c.pause("w-0")
         ip("link", "set", "eth0", "down", netns=f"{TAG}3")
+        c.resume("w-0")
         wait_for("the job to wait for a worker",
                  lambda: "worker" in c.status(job)["reason"])
         ip("link", "set", "eth0", "up", netns=f"{TAG}3")
