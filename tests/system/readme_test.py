@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lines of README.md as they are printed there: on one machine, in two
 terminals, and on three hosts, each a network namespace with files of its own. The
-net of the example is smaller here, and it trains for one epoch, since the lines are
+net of the example is smaller here, and learns few samples for one epoch, since the lines are
 what is tried. Three hosts need root; that part is left out elsewhere."""
+import contextlib
 import os
 import pathlib
 import re
@@ -12,14 +13,16 @@ import signal
 import subprocess
 import tempfile
 
-from cluster import BIN, LIMIT, ROOT, check, check_equal, main, wait_for
+from cluster import BIN, LIMIT, ROOT, check, check_equal, main, slowly, wait_for
 from netns_test import TAG, Hosts, ip
 
 PAGE = (ROOT / "README.md").read_text()
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
 LONG_S = 400
 SMALLER = {"filters: 32": "filters: 4", "filters: 64": "filters: 4", "epochs: 5": "epochs: 1",
-           "batch: 64": "batch: 512"}
+           "batch: 64": "batch: 512",
+           "  # 1/255: pixels become numbers in [0, 1]": "\n    limit: 6400",
+           "\n\ntrain:\n": "\n    limit: 1000\n\ntrain:\n"}
 
 
 # ---- the page
@@ -148,19 +151,30 @@ def one_machine_step_by_step():
 
 def step_by_step(terminal, block, folder):
     seen = []
-    for line, comment in typed(block):
-        if "until Ctrl-C" in comment:
-            curves = "--tensorboard" in line
-            terminal.until_ctrl_c(line, lambda log, curves=curves: any(
-                (folder / "curves").rglob("*tfevents*")) if curves else log.read_text())
-        else:
+    with contextlib.ExitStack() as aside:
+        for line, comment in typed(block):
+            if "until Ctrl-C" in comment:
+                curves = "--tensorboard" in line
+                terminal.until_ctrl_c(line, lambda log, curves=curves: any(
+                    (folder / "curves").rglob("*tfevents*")) if curves else log.read_text())
+                continue
             seen.append((line, terminal.type(line)))
+            if "--no-wait" in line:  # it runs until it is stopped, while all else is tried
+                aside.enter_context(slowly(lambda: workers_of(folder)))
+            if line.startswith("sluice stop"):
+                aside.close()
     for line, said in seen:
         if line.startswith("sluice submit") and "--no-wait" not in line:
             check("finished" in said, f"{line} trains a job", said)
     for name in ("model.safetensors", "report.html", "trace.json", "users.safetensors"):
         check((folder / name).stat().st_size > 1000, f"{name} is written")
     check(len(seen) >= 15, f"only {len(seen)} lines were typed")
+
+
+def workers_of(folder):
+    pids = [int(path.read_text()) for path in folder.glob("cluster/worker-*.pid")]
+    check_equal(len(pids), 3, "workers")
+    return pids
 
 
 # ---- three hosts
