@@ -9,7 +9,8 @@ import urllib.parse
 import chrome
 import crowd
 from access_test import Guarded
-from cluster import Cluster, Failed, Leisurely, check, check_equal, main, mlp_job, wait_for
+from cluster import (Cluster, Failed, Leisurely, check, check_equal, main, mlp_job, slowly,
+                     wait_for)
 from scrape import OPS, address, get
 
 HOSTILE = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>'
@@ -218,7 +219,8 @@ def fill(page, selector, text):
 
 def an_admin_drains_a_worker_and_stops_a_job_with_a_token():
     with Guarded([("admin", "ann"), ("viewer", "vic")], psservers=1, workers=2,
-                 coordinator_args=(*OPS, "--dashboard-actions")) as c, chrome.Chrome() as page:
+                 coordinator_args=(*OPS, "--dashboard-actions")) as c, chrome.Chrome() as page, \
+            slowly(c.workers):
         where = address(c, "coordinator")
         job = c.submit(mlp_job(epochs=1000))
         c.wait_steps(job, 1)

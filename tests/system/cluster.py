@@ -309,6 +309,10 @@ class Cluster:
             process.send_signal(signal.SIGCONT)
         return process.wait(timeout=60 * LIMIT)
 
+    def workers(self):
+        """Their processes, as slowly() wants them."""
+        return [process for name, process in list(self.processes.items()) if name[0] == "w"]
+
     def pause(self, name):
         self.processes[name].send_signal(signal.SIGSTOP)
 

@@ -120,9 +120,6 @@ class Day(Cluster):
         check(any(line.startswith(f"{level}: ") and all(t in line for t in texts)
                   for line in found), f"doctor has no {level} with {texts}", *found)
 
-    def workers(self):
-        return [process for name, process in list(self.processes.items()) if name[0] == "w"]
-
     def members(self):
         return {m["name"] for m in self.cluster_status().get("members", []) if m["state"] != "lost"}
 
