@@ -50,12 +50,14 @@ def some_text(c, size):
     return f"--file={path}"
 
 
-def begin(c, example, *words, anew=False):
-    """name -> an example as a program of cluster `c`. `anew`: begun as people begin it,
-    not as a fork."""
-    path = ROOT / "examples" / example
-    return lambda name: (Program(c, name, path, words, python=PYTHON, **ENVIRONMENT)
-                         if anew else Forked(c, name, path, words))
+def begin(c, example, *words):
+    """name -> an example as a program of cluster `c`, begun as a fork."""
+    return lambda name: Forked(c, name, ROOT / "examples" / example, words)
+
+
+def the_job(c):
+    return wait_for("a job", lambda: next(
+        (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
 
 
 def train_and_die(c, example, at, *words):
@@ -64,8 +66,7 @@ def train_and_die(c, example, at, *words):
     stands still until the new one is there, which would begin another job if this one
     had ended. Gives what those that are left have printed."""
     with Programs(begin(c, example, *words)) as programs:
-        job = wait_for("a job", lambda: next(
-            (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
+        job = the_job(c)
         for steps in at:
             c.wait_steps(job, steps)
             programs.replace()
@@ -87,15 +88,19 @@ def train_and_die(c, example, at, *words):
 
 
 def leave(c, example, steps, *words):
-    """SIGTERM lets a step end: nothing is done twice, and another program goes on."""
-    with Programs(begin(c, example, *words, anew=True)) as programs:
-        job = wait_for("a job", lambda: next(
-            (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
+    """SIGTERM lets a step end: nothing is done twice, and another program that comes
+    goes on. The first one begins as people begin it, not as a fork."""
+    path = ROOT / "examples" / example
+    anew = Program(c, "anew", path, words, python=PYTHON, **ENVIRONMENT)
+    try:
+        job = the_job(c)
         c.wait_steps(job, steps)
-        programs.running[0].end(signal.SIGTERM)
-        check_equal(programs.running[0].process.returncode, 0, "exit of one that left")
+    finally:
+        anew.end(signal.SIGTERM)
+    check_equal(anew.process.returncode, 0, "exit of one that left")
+    with Programs(begin(c, example, *words), count=1) as programs:
         done = c.wait_state(job)
-        check_equal(programs.running[1].process.wait(timeout=60 * LIMIT), 0, "exit of the other")
+        check_equal(programs.running[0].process.wait(timeout=60 * LIMIT), 0, "exit of the other")
     check_counts(done)
     check_equal(int(done["closures_retried"]), 0, "closures that were done again")
 

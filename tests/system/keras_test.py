@@ -380,13 +380,13 @@ def a_step_that_keras_would_skip_is_counted_as_skipped():
 
 def programs_of_keras_train_and_die():
     with Cluster(psservers=2, workers=0) as c:
-        said = train_and_die(c, "keras_fashion.py", (100, 400))
+        said = train_and_die(c, "keras_fashion.py", (60, 180), "--samples=24000")
         check(float(said.rsplit("accuracy", 1)[1].split()[0]) > 0.8, said)
 
 
 def a_program_of_keras_leaves_in_order():
     with Cluster(psservers=1, workers=0) as c:
-        leave(c, "keras_fashion.py", 100, "--samples=16000")
+        leave(c, "keras_fashion.py", 20, "--samples=6400")
 
 
 if __name__ == "__main__":

@@ -49,6 +49,16 @@ class Orphan:
         self.send_signal(signal.SIGKILL)
 
 
+def ended(pid):
+    """True of a process that is gone, or is a zombie: one that this process was given when
+    its parent ended stays one for as long as nobody asks for it."""
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return True
+    return stat.rsplit(")", 1)[1].split()[0] in "ZX"
+
+
 @functools.cache
 def warm(python, modules, environment):
     """A Python that has imported `modules` and begins programs as forks of itself

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which parameters of a torch model are trained, and how: what torch leaves alone is
 left alone here, to the numbers of torch over 200 steps."""
-from cluster import LIMIT, Cluster, changed, check, check_counts, check_equal, wait_for
+from cluster import LIMIT, Cluster, changed, check, check_counts, check_equal
 from external_test import Programs
-from frames import Forked, main_with, run
+from frames import Forked, main_with, run, the_job
 
 # Every kind of parameter in one model: used, used every other step, never used, with
 # sparse gradients, frozen, tied. Small ones are copied at the end of a step, large
@@ -246,8 +246,7 @@ def torch_unused_params_of_two():
             program = c.dir / "two.py"
             program.write_text(changed(TWO, {"**MODE": f"**{words!r}"}))
             with Programs(lambda name: Forked(c, name, program)) as programs:
-                job = wait_for("a job", lambda: next(
-                    (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
+                job = the_job(c)
                 c.wait_steps(job, 120)
                 programs.replace()
                 done = c.wait_state(job)

@@ -6,7 +6,8 @@ import pathlib
 import re
 
 from cluster import Cluster, check, check_counts, check_equal, wait_for
-from frames import begin, leave, main_with, run, some_text, train_and_die
+from frames import begin, leave, main_with, run, some_text, the_job, train_and_die
+from orphans import ended
 
 # One worker, in order: what a loop of torch's own computes.
 SAME = """
@@ -229,13 +230,13 @@ def programs_of_torch_train_and_die():
 
 def a_resnet_with_batch_norm_learns():
     with Cluster(psservers=2, workers=0) as c:
-        said = train_and_die(c, "torch_resnet.py", (), "--side=16")
+        said = train_and_die(c, "torch_resnet.py", (), "--side=8", "--samples=320")
         check(float(said.rsplit("mean loss of all", 1)[1].split(",")[0]) < 2.2, said)
 
 
 def a_gpt_learns_bytes_that_a_process_reads_ahead():
     with Cluster(psservers=2, workers=0) as c:
-        said = train_and_die(c, "torch_gpt.py", (15,), some_text(c, 16000))
+        said = train_and_die(c, "torch_gpt.py", (8,), some_text(c, 13000))
         losses = re.findall(r"loss ([\d.]+):", said)  # nan: of one that came late
         check(losses and float(losses[-1]) < 3.5, said)
 
@@ -243,19 +244,16 @@ def a_gpt_learns_bytes_that_a_process_reads_ahead():
 def processes_that_read_end_with_their_program():
     """Also with one that is killed."""
     with Cluster(psservers=1, workers=0) as c:
-        program = begin(c, "torch_gpt.py", anew=True)("gpt")
+        program = begin(c, "torch_gpt.py")("gpt")
         try:
-            job = wait_for("a job", lambda: next(
-                (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
-            c.wait_steps(job, 1)
+            c.wait_steps(the_job(c), 1)
             pid = program.process.pid
             children = [child for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
                         for child in (task / "children").read_text().split()]
             check(children, "a process that reads")
         finally:
             program.end()
-        wait_for("the end of those that read", lambda: not any(
-            pathlib.Path(f"/proc/{child}").exists() for child in children), 20)
+        wait_for("the end of those that read", lambda: all(map(ended, map(int, children))), 20)
 
 
 # Stops the psserver with a gradient on its way, and lets it go on when the next
@@ -299,7 +297,7 @@ def the_next_batch_is_read_while_the_gradient_travels():
 
 def a_program_of_torch_leaves_in_order():
     with Cluster(psservers=1, workers=0) as c:
-        leave(c, "torch_fashion.py", 40, "--samples=6400")
+        leave(c, "torch_fashion.py", 10, "--samples=6400")
 
 
 # What begins the programs of tables.
