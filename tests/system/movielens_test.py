@@ -11,8 +11,9 @@ import sys
 
 import numpy as np
 
+import orphans
 from cluster import ROOT, Cluster, check, check_counts, check_equal
-from frames import ENVIRONMENT, main_with, train_and_die
+from frames import main_with, run, train_and_die
 from frameworks import PYTHON
 
 NEAR = 0.002  # seeds of torch alone differ by as much in RMSE, and by 0.0005 in AUC
@@ -29,12 +30,8 @@ def ratings():
 @functools.cache
 def alone(*words):
     """What it prints, with two seeds."""
-    runs = [subprocess.Popen(
-        [PYTHON, ROOT / "examples" / EXAMPLE, "--alone", f"--seed={seed}", *words],
-        stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) for seed in (1, 2)]
-    said = "".join(run.communicate()[0] for run in runs)
-    check_equal([run.returncode for run in runs], [0, 0], "exit of torch alone")
-    return said
+    return "".join(run(orphans.CODE, ROOT / "examples" / EXAMPLE, "--alone", f"--seed={seed}",
+                       *words) for seed in (1, 2))
 
 
 def reached(said, figure):
