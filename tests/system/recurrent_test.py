@@ -25,13 +25,14 @@ def learnt(c, name, *more):
     c.start("w-0")
     done = c.wait_state(job)
     check_counts(done)
+    print(name, *more, done["evaluations"][-1], flush=True)
     return done["evaluations"][-1]
 
 
 def a_forecast_learns_its_waves():
     for more in ([], ["--set", "train.mode=sync"]):
         with Cluster(psservers=2, workers=2) as c:
-            error = learnt(c, "forecast", *more)["metrics"][0]
+            error = learnt(c, "forecast", "--set", "train.epochs=2", *more)["metrics"][0]
             check_equal(error["name"], "mean_absolute_error", "metric")
             # Noise of 0.05 alone is 0.04; a net that knew nothing would have 0.6.
             check(error["value"] < 0.2, more, error)
@@ -39,7 +40,7 @@ def a_forecast_learns_its_waves():
 
 def languages_of_code_are_told_apart():
     with Cluster(psservers=2, workers=2) as c:
-        accuracy = learnt(c, "code")["accuracy"]
+        accuracy = learnt(c, "code", "--set", "train.epochs=2")["accuracy"]
         check(accuracy > 0.65, "accuracy", accuracy)  # 1/3 by chance; about 0.85
 
 
