@@ -14,14 +14,14 @@ if sys.argv[1] == "sluice":
     sluice._native.lib()
 import tensorflow, grpc, jax, torch, sluice.torch
 torch.set_num_threads(1)
+SGD = {"type": "sgd", "learning_rate": 0.1}  # one of torch's own loads torch._dynamo: seconds
 for mode in ("async", "allreduce", "hybrid"):
     x = torch.randn(96, 4)
     y = (x[:, 0] > 0).long()
     model = torch.nn.Linear(4, 2)
-    sgd = torch.optim.SGD(model.parameters(), lr=.1)
     more = {} if mode == "async" else {"ranks": 2}
     with sluice.torch.Trainer(model, f"beside-{mode}-{sys.argv[1]}", sys.argv[2],
-                              optimizer=sgd, mode=mode, tls=sys.argv[3],
+                              optimizer=SGD, mode=mode, tls=sys.argv[3],
                               submit_tls=sys.argv[4], **more) as t:
         for batch in t.batches((x, y), 8, 1):
             t.step(lambda: torch.nn.functional.cross_entropy(model(batch.x), batch.y))
