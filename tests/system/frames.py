@@ -88,19 +88,18 @@ def train_and_die(c, example, at, *words):
 
 
 def leave(c, example, steps, *words):
-    """SIGTERM lets a step end: nothing is done twice, and another program that comes
-    goes on. The first one begins as people begin it, not as a fork."""
+    """SIGTERM lets a step end: nothing is done twice, and another program goes on. The one
+    that leaves begins as people begin it, not as a fork."""
     path = ROOT / "examples" / example
-    anew = Program(c, "anew", path, words, python=PYTHON, **ENVIRONMENT)
-    try:
+    kinds = iter((lambda name: Program(c, name, path, words, python=PYTHON, **ENVIRONMENT),
+                  begin(c, example, *words)))
+    with Programs(lambda name: next(kinds)(name)) as programs:
         job = the_job(c)
         c.wait_steps(job, steps)
-    finally:
-        anew.end(signal.SIGTERM)
-    check_equal(anew.process.returncode, 0, "exit of one that left")
-    with Programs(begin(c, example, *words), count=1) as programs:
+        programs.running[0].end(signal.SIGTERM)
+        check_equal(programs.running[0].process.returncode, 0, "exit of one that left")
         done = c.wait_state(job)
-        check_equal(programs.running[0].process.wait(timeout=60 * LIMIT), 0, "exit of the other")
+        check_equal(programs.running[1].process.wait(timeout=60 * LIMIT), 0, "exit of the other")
     check_counts(done)
     check_equal(int(done["closures_retried"]), 0, "closures that were done again")
 

@@ -4,8 +4,8 @@
 //
 // A worker leaves out a kernel that computes wrong numbers on its host, and
 // computes the op by another one: rightly, but with other last bits than a
-// worker on the same kind of device whose kernel is right. The job's status
-// names the first such pair.
+// worker on the same kind of device with a kernel that is right. The job's
+// status names the first such pair.
 //
 // Threads  the loop.
 // Memory   the message is borrowed for the call. No pointer is NULL.

@@ -48,7 +48,7 @@
 
 #define MOVES_LOOK_MS 1000    // between looks for shards that may move
 #define MOVES_REST_MS 2000    // of a job, before and after moves that even out
-#define MOVES_AGAIN_MS 10000  // before a shard whose move failed moves again,
+#define MOVES_AGAIN_MS 10000  // before a shard moves again after a failure,
 #define MOVES_FAILED_MS 60000 // and before one moves to a psserver that failed
 #define MOVES_LATE_MS 120000  // after which a phase of a move is given up,
 #define MOVES_STOP_MS 15000   // and one in which the source may have stopped
@@ -113,7 +113,7 @@ void moves_hello(struct coord *c, const struct member *m,
 // Gives up the moves that member m, which is silent or gone, takes part in.
 void moves_left(struct coord *c, const struct member *m);
 
-// Frees all moves, and tells nobody.
+// Frees all moves; no member is told.
 void moves_release(struct coord *c);
 
 // Returns true if m is a psserver that is to lose its shards to others: an
