@@ -52,7 +52,7 @@ struct curves {
     char *root; // owned
     char host[HOST_BYTES];
     const struct sl_clock *clock;
-    bool histograms, told; // told: the text
+    bool histograms, told; // told: a point has the text of the spec
     uint64_t first_us, next_us;
     struct curves_run training, validation;
     size_t evaluations;                      // taken
@@ -270,7 +270,7 @@ static enum sl_err curves_add_training(struct curves *c,
         rc = delays(c, s, &at);
     if (curves_undo_failed(r, &before, rc) != SL_OK)
         return rc;
-    c->told = s->spec != NULL;
+    c->told = c->told || s->spec != NULL;
     r->any = true;
     r->step = at.step;
     return SL_OK;

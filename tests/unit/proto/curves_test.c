@@ -178,6 +178,25 @@ TEST(curves, a_point_a_second_and_the_spec_once)
     T_EQ(last_rate * 10, 5);
 }
 
+// A status without its spec lies between two that have it.
+TEST(curves, the_spec_that_was_told_is_not_told_again)
+{
+    const char *root = t_tmpdir();
+    struct curves *c;
+
+    set_up();
+    c = open_in(root, false);
+    take(c, 0);
+    status.spec = NULL;
+    take(c, 10);
+    status.spec = &spec;
+    take(c, 20);
+    curves_free(c);
+    look(root, "j-7");
+    T_EQ(last_step, 20);
+    T_EQ(texts, 1);
+}
+
 TEST(curves, a_point_that_found_no_memory_leaves_nothing_unsaid)
 {
     struct reader whole;
