@@ -34,17 +34,18 @@ static json_t *write_string(const char *text)
 {
     size_t len = strlen(text), n;
     struct buf mended = BUF_INIT;
-    json_t *value;
+    json_t *value = NULL;
+    enum sl_err rc = SL_OK;
 
     if (utf8_valid(text, len))
         return json_stringn_nocheck(text, len);
-    for (size_t i = 0; i<len; i += n> 0 ? n : 1) {
+    for (size_t i = 0; rc == SL_OK && i<len; i += n> 0 ? n : 1) {
         n = utf8_sequence(text + i, len - i);
-        if (buf_append(&mended, n > 0 ? text + i : "\xef\xbf\xbd",
-                       n > 0 ? n : 3) != SL_OK)
-            break;
+        rc = buf_append(&mended, n > 0 ? text + i : "\xef\xbf\xbd",
+                        n > 0 ? n : 3);
     }
-    value = json_string(buf_text(&mended));
+    if (rc == SL_OK)
+        value = json_string(buf_text(&mended));
     buf_release(&mended);
     return value;
 }

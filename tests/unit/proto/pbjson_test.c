@@ -289,6 +289,34 @@ TEST(pbjson, out_of_memory_at_every_step)
     json_decref(value);
 }
 
+TEST(pbjson, a_text_that_is_mended_without_memory_is_not_cut_short)
+{
+    Sluice__V1__JobStatus s = SLUICE__V1__JOB_STATUS__INIT;
+    bool failed = true;
+    char bad[512];
+
+    memset(bad, 'a', sizeof(bad)); // the buffer grows more than once
+    bad[sizeof(bad) - 2] = '\xff';
+    bad[sizeof(bad) - 1] = '\0';
+    s.name = bad;
+    for (uint64_t n = 1; failed; n++) {
+        json_t *value = NULL;
+        uint64_t live = sl_mem_live();
+        enum sl_err rc;
+
+        sl_mem_fail_at(n);
+        rc = pbjson_write(&value, &s.base);
+        failed = sl_mem_failed();
+        T_EQ(rc, failed ? SL_ENOMEM : SL_OK);
+        T_TRUE((value == NULL) == failed);
+        if (value != NULL)
+            T_EQ(json_string_length(json_object_get(value, "name")),
+                 sizeof(bad) + 1);
+        json_decref(value);
+        T_EQ(sl_mem_live(), live);
+    }
+}
+
 TEST(pbjson, enum_words)
 {
     char text[PBJSON_ENUM_TEXT];
