@@ -356,6 +356,17 @@ void seat_wait(struct seat *s, uint64_t ms)
     pthread_mutex_unlock(&s->shared.lock);
 }
 
+void seat_wait_end(struct seat *s, uint64_t ms)
+{
+    struct deadline until = deadline_in_ms(ms);
+
+    pthread_mutex_lock(&s->shared.lock);
+    while (!s->shared.ended &&
+           deadline_wait(&until, &s->shared.changed, &s->shared.lock))
+        ;
+    pthread_mutex_unlock(&s->shared.lock);
+}
+
 void seat_on_end(struct seat *s, void (*end)(void *arg), void *arg)
 {
     pthread_mutex_lock(&s->shared.lock);

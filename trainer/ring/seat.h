@@ -132,6 +132,10 @@ bool seat_has_ended(struct seat *s);
 // seat_look. Returns at once as long as there are some.
 void seat_wait(struct seat *s, uint64_t ms);
 
+// Waits until seat_has_ended, at most `ms` milliseconds, whatever other news
+// there are.
+void seat_wait_end(struct seat *s, uint64_t ms);
+
 // Sets a function: end(arg) is called, under a lock and on the loop, each time
 // a generation is opened or seat_wake is called with `leave`; and at once, on
 // the calling thread, if that has happened since the last seat_look. NULL:

@@ -102,7 +102,9 @@ static enum sl_err copy_fetch_piece(void *arg, uint64_t offset, size_t bytes,
             FAULT("copy.piece");
             return rc;
         }
-        seat_wait(h->seat, AGAIN_MS);
+        // seat_wait would return at once while other news wait, and this loop
+        // would ask holders that are not ready without a pause.
+        seat_wait_end(h->seat, AGAIN_MS);
         if (seat_has_ended(h->seat))
             return sl_fail(err, SL_ESTALE,
                            "the generation ended while its state was copied");

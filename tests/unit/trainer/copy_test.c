@@ -2,6 +2,8 @@
 // Copies of a state over connections: what ends one, and what does not.
 #include "trainer/ring/state_copy.h"
 
+#include <stdatomic.h>
+
 #include "tests/harness/t.h"
 #include "tests/unit/trainer/rank_server.h"
 #include "tests/unit/trainer/ring_world.h"
@@ -105,6 +107,51 @@ TEST(copy, goes_on_whatever_else_comes_to_the_seat)
     T_FALSE(seat_has_ended(s.seat));
     T_OK(receive(&s));
     T_TRUE(same_state(&s.from, &s.to));
+    scene_release(&s);
+}
+
+// A holder that has the state only after a while.
+#define LATE_MS 100
+
+struct late {
+    struct rank_view view;
+    _Atomic uint64_t from_ms; // of the first ask; 0: none yet
+    _Atomic unsigned asked;
+};
+
+static enum sl_err read_late(void *arg, uint64_t offset, size_t bytes, void *to)
+{
+    struct late *l = arg;
+    uint64_t now = sl_now_ms(sl_clock_real());
+
+    if (atomic_load(&l->from_ms) == 0)
+        atomic_store(&l->from_ms, now);
+    if (now - atomic_load(&l->from_ms) < LATE_MS) {
+        atomic_fetch_add(&l->asked, 1);
+        return SL_EUNAVAIL;
+    }
+    return rank_view_read(&l->view, offset, bytes, to);
+}
+
+TEST(copy, asks_with_pauses_whatever_else_comes_to_the_seat)
+{
+    const struct ranks_of of = {.job = 7, .generation = 4};
+    struct late late = {.asked = 0};
+    struct scene s;
+
+    scene_init(&s);
+    copy_unserve(&s.served);
+    T_OK(rank_view_init(&late.view, &s.from));
+    T_OK(ranks_serve_state(s.holder[1].ranks, &of, read_late, &late));
+    seat_wake(s.seat, false);
+    T_TRUE(seat_has_news(s.seat));
+    T_OK(receive(&s));
+    T_TRUE(same_state(&s.from, &s.to));
+    // A pause is 20 ms at least, and the holders are asked in turn.
+    T_GE(late.asked, 1);
+    T_LE(late.asked, LATE_MS / 40 + 1);
+    ranks_stop_state(s.holder[1].ranks, of.job, of.generation);
+    rank_view_release(&late.view);
     scene_release(&s);
 }
 
