@@ -47,7 +47,7 @@ struct host {
     uint32_t self, count;
     uint64_t done; // chunks that are summed
     _Atomic bool stopped;
-    double wait_ms;
+    _Atomic uint64_t wait_us; // spent waiting; read by any thread
 };
 
 static size_t head_bytes(void)
@@ -154,7 +154,8 @@ void host_stop(struct host *l)
 
 double host_wait_ms(const struct host *l)
 {
-    return l->wait_ms;
+    return (double)atomic_load_explicit(&l->wait_us, memory_order_relaxed) /
+           1000;
 }
 
 // ---- waiting
@@ -212,7 +213,8 @@ static bool host_wait_counter(struct host *l, struct host_progress *line,
             syscall(SYS_futex, &line->bell, FUTEX_WAIT, bell, &most, NULL, 0);
         atomic_fetch_sub(&line->sleepers, 1);
     }
-    l->wait_ms += (double)(sl_real_us() - before) / 1000;
+    atomic_fetch_add_explicit(&l->wait_us, sl_real_us() - before,
+                              memory_order_relaxed);
     return !atomic_load(&l->stopped);
 }
 

@@ -17,7 +17,7 @@
 // Another rank may write anything to that memory: it changes sums, and nothing
 // else.
 //
-// Threads  host_sum, host_spread: one at a time. host_stop: any.
+// Threads  host_sum, host_spread: one at a time. host_stop, host_wait_ms: any.
 // Memory   host_free unmaps; the maker's descriptor is ranks.h's to name.
 // Units    elements.
 // Errors   SL_ESTALE: stopped; the data is undefined then. A rank that does not

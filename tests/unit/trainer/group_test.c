@@ -4,6 +4,7 @@
 #include "trainer/sum/sum_group.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -278,6 +279,44 @@ TEST(group, the_order_of_additions_does_not_depend_on_timing)
         ring_close(&g);
     }
     sl_free(first);
+}
+
+struct watched {
+    struct rank_group *group;
+    _Atomic bool over;
+    bool fell;
+};
+
+static void *watch(void *arg)
+{
+    struct watched *w = arg;
+    struct group_stats now, before = {0};
+
+    while (!atomic_load(&w->over)) {
+        group_stats(w->group, &now);
+        w->fell = w->fell || now.wait_ms < before.wait_ms;
+        before = now;
+    }
+    return NULL;
+}
+
+// The thread sanitizer sees it if a figure is not safe to read.
+TEST(group, figures_are_read_while_ranks_of_a_host_wait)
+{
+    struct watched w = {.fell = false};
+    pthread_t thread;
+    struct ring g;
+
+    ring_open(&g, "aaa", WIRE_F32);
+    generation(&g, 1);
+    w.group = g.rank[0].group;
+    T_EQ(pthread_create(&thread, NULL, watch, &w), 0);
+    all_work(&g, 0, 4, 400001, UINT32_MAX);
+    check_sums(&g, 1e-6);
+    atomic_store(&w.over, true);
+    pthread_join(thread, NULL);
+    T_FALSE(w.fell);
+    ring_close(&g);
 }
 
 static void *abort_soon(void *arg)
