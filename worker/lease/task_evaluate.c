@@ -185,6 +185,12 @@ static void evaluate(const struct task_env *env, struct worker_job *job,
 
     sl_free(l->outcome.score); // a second attempt begins from 0
     l->outcome.score = NULL;
+    // The rank had a state when the range was leased. A lease that found no
+    // memory has dropped it since, with its job.
+    if (job->ring != NULL && !rank_has_state(&job->ring->rank)) {
+        lease_hand_back(l, "this worker has lost its state of the job");
+        return;
+    }
     result = evaluate_load_cut(job, l, &err);
     for (uint32_t i = 0; result == SYNC_OK && i < input_run_steps(l->run);
          i++) {

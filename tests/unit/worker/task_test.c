@@ -2158,6 +2158,36 @@ TEST(task, probe_and_evaluation)
     world_close(&w);
 }
 
+// As when a ring lease that found no memory has dropped the job, and the state
+// with it, while the range waited.
+TEST(task, a_rank_without_a_state_evaluates_nothing)
+{
+    struct world w;
+    Sluice__V1__Lease m = SLUICE__V1__LEASE__INIT;
+    Sluice__V1__Attempt attempt = SLUICE__V1__ATTEMPT__INIT;
+    Sluice__V1__Tag tag = SLUICE__V1__TAG__INIT;
+    Sluice__V1__Tag *tags[SHARDS] = {&tag, &tag, &tag};
+    struct lease *l;
+
+    world_open(&w, ", 'mode': 'allreduce'");
+    attempt.term = attempt.n = tag.incarnation = tag.sequence = 1;
+    m.job = JOB;
+    m.attempt = &attempt;
+    m.kind = SLUICE__V1__LEASE_KIND__LEASE_EVALUATE;
+    m.count = 45;
+    m.cut = 3;
+    m.tags = tags;
+    m.n_tags = SHARDS;
+    T_OK(lease_new(&l, &m, w.record, t_err()));
+    atomic_store(&l->gate.lease_ends_ms, UINT64_MAX);
+    compute_submit(w.compute, l);
+    run(&w, 1);
+    T_EQ(l->outcome.kind, OUTCOME_HAND_BACK);
+    T_HAS(l->outcome.err.text, "state");
+    T_EQ(lease_progress(l).samples, 0);
+    world_close(&w);
+}
+
 static void want_rows(Sluice__V1__JobSpec *spec)
 {
     Sluice__V1__SourceSpec *s = spec->data->train;
