@@ -222,8 +222,10 @@ static void evaluate(const struct task_env *env, struct worker_job *job,
 void task_evaluate(const struct task_env *env, struct worker_job *job,
                    struct lease *l)
 {
-    struct step s = {.device = job->device, .team = job->team};
+    struct step s;
 
     evaluate(env, job, l);
+    // A job's first lease makes its device and its team while it evaluates.
+    s = (struct step){.device = job->device, .team = job->team};
     step_stop(&s); // gives back batches that were staged in vain
 }
