@@ -465,6 +465,9 @@ static void contributor_keep_params(struct contributor *c)
     if (wire_tag_cmp(job->ring->cut, r->tag) == 0 ||
         job_cut(job, NULL) != SL_OK)
         return;
+    // Ranges of an earlier cut may still come: they read that one anew.
+    job->cut_number = 0;
+    job->ring->cut = (struct wire_tag){0, 0};
     if (rank_values(r, job->cut, &err) == SL_OK)
         job->ring->cut = r->tag;
 }
