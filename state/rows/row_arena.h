@@ -29,7 +29,7 @@ struct row_arena {
     uint64_t bytes, used;     // of chunks; of pieces in use, with their heads
 };
 
-// Makes an empty arena.
+// Makes an empty arena. *a must not move afterwards.
 void row_arena_init(struct row_arena *a);
 // Frees all chunks, and with them all that was taken. All zeroes is allowed.
 void row_arena_release(struct row_arena *a);

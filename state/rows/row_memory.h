@@ -54,10 +54,10 @@ struct row_tenant_bytes {
     uint64_t memory, disk; // a limit: ROW_TENANT_FREE is none
 };
 
-// Sets the limits for all accounts of a tenant, those that are open and those
-// to come; what they have by now is left to them. The name is copied. Returns
-// SL_OK; SL_ENOMEM: there is no memory for the name, and the limits are not
-// kept.
+// Sets the limits for all accounts of a tenant ("": that of jobs without one),
+// those that are open and those to come; what they have by now is left to them.
+// The name is copied. Returns SL_OK; SL_ENOMEM: there is no memory for the
+// name, and the limits are not kept.
 enum sl_err row_tenant_set(const char *tenant, struct row_tenant_bytes most);
 
 // Calls each(arg, tenant, used, most) for each tenant that has accounts or a
@@ -85,8 +85,9 @@ struct row_account {
 };
 
 // Opens an account, whatever *a was, for the rows of a job of this tenant
-// (NULL: not known); the name is copied. Each open one makes the equal part of
-// the others smaller. Returns SL_OK; SL_ENOMEM: it is not open.
+// (NULL: not known; "": the job has none); the name is copied. Each open one
+// makes the equal part of the others smaller. Returns SL_OK; SL_ENOMEM: it is
+// not open.
 enum sl_err row_account_open(struct row_account *a, const char *tenant);
 // Closes an account; all that it took must have been given back (asserted).
 void row_account_close(struct row_account *a);

@@ -56,8 +56,8 @@ struct row_store {
 
 // Makes an empty store for buckets [first, first + own) of `buckets`, with
 // records of `stride` bytes, at most `limit`. All its memory is taken from the
-// account (NULL: none). Returns SL_OK, SL_ENOMEM, or an error of
-// row_account_take, which leave *s zeroed.
+// account (NULL: none). *s must not move afterwards. Returns SL_OK, SL_ENOMEM,
+// or an error of row_account_take, which leave *s zeroed.
 enum sl_err row_store_init(struct row_store *s, size_t stride, uint32_t first,
                            uint32_t own, uint32_t buckets, uint32_t limit,
                            struct row_account *account);

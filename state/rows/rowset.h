@@ -156,9 +156,10 @@ enum sl_err rowset_check(const struct rowset *r, size_t n, const void *ids,
 // Takes the memory that rowset_apply needs for these ids, and changes no row.
 // Returns SL_OK; SL_ENOMEM; SL_ERANGE: too little memory is left for rows, or a
 // file cannot be written; SL_EBUSY: there is too little until a snapshot is
-// written. The memory is held until the next rowset_apply, rowset_freeze or
-// rowset_put. Where memory is short, rows of all sets of the account may go to
-// files, and the ids that rowset_gone_begin notes be given up.
+// written; row_memory_refuse has the text. The memory is held until the next
+// rowset_apply, rowset_freeze or rowset_put. Where memory is short, rows of all
+// sets of the account may go to files, and the ids that rowset_gone_begin notes
+// be given up.
 enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids);
 
 // Brings those rows of these ids into memory that lie in a file (row_tier.h),

@@ -37,8 +37,8 @@
 #include "state/shard/mean.h"
 #include "state/shard/plan.h"
 
-// The memory that an update changes: plan.elements values, then as many of
-// each slot, in one contiguous piece.
+// The memory that an update changes: plan.elements values, and as many of each
+// slot: arrays that need not lie together.
 struct apply_memory {
     float *values;
     float *slots[OPTIM_SLOTS_MAX];

@@ -61,13 +61,14 @@ struct moments_set *moments_new(const struct plan *p, uint64_t closure,
                                 uint64_t t);
 // Takes one more reference and returns `m`; NULL is allowed, here and below.
 struct moments_set *moments_ref(struct moments_set *m);
-// Drops a reference; the last one frees the set.
+// Drops a reference; the last one frees the set, and takes its bytes off
+// (row_memory_drop_dense).
 void moments_unref(struct moments_set *m);
 
-// Makes a set of what a push brings, with one reference, and leaves *out if it
-// brings none (push->moments_t is 0). Returns SL_OK in both cases; SL_EINVAL:
-// the shard keeps none, or its size is wrong; SL_ENUMERIC: an element is not
-// finite; SL_ENOMEM.
+// Makes a set of what a push brings behind its rows (push->rows), with one
+// reference, and leaves *out if it brings none (push->moments_t is 0). Returns
+// SL_OK in both cases; SL_EINVAL: the shard keeps none, or its size is wrong;
+// SL_ENUMERIC: an element is not finite; SL_ENOMEM.
 enum sl_err moments_take(struct moments_set **out, const struct plan *p,
                          const struct wire_push *push, struct sl_error *err);
 

@@ -76,9 +76,9 @@ void open_round_hold(struct open_round *r, uint64_t version,
 // Ends the round, which holds at least one contribution, at `version`: sets
 // each of r->steps, of which there are *count, to its age in versions, and
 // leaves the round empty: r->largest and r->weight are 0, and r->steps is valid
-// until the next hold. Returns true, and sets *mean, of which the parts stay
-// until the next hold; false, with all steps marked as skipped, if it is not
-// finite.
+// until the next open_round_reserve. Returns true, and sets *mean, of which the
+// parts stay until the next hold; false, with all steps marked as skipped, if
+// it is not finite.
 bool open_round_close(struct open_round *r, uint64_t version, size_t *count,
                       struct mean *mean);
 

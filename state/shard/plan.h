@@ -158,8 +158,8 @@ void plan_release(struct plan *p);
 // p->elements.
 const struct plan_piece *plan_piece_of(const struct plan *p, uint64_t element);
 
-// Returns the number of micro-batches in a step of `samples` samples, at least
-// 1. The last one may be short.
+// Returns the number of micro-batches in a step of `samples` samples, from 1 to
+// p->accumulate. The last one may be short.
 uint32_t plan_micro_batches(const struct plan *p, uint64_t samples);
 
 // Writes the initial values of all p->elements elements: a function of (seed,

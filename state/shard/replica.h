@@ -34,12 +34,13 @@ enum replica_state {
     REPLICA_CLOSED, // never: the shard is closed
 };
 
-// Binds the shard's answers to the follower of feed `order`, if the shard
-// serves, that feed goes on, and operation `after` is acknowledged or the log
-// is half full. Returns true if it is bound to it, also from before; false if
-// not: another feed may have it. When it binds, it raises the limit of the log
-// to REPLICA_LOG_BYTES, and logs the newest snapshot (OPLOG_TAG). What is in
-// the log then is waited for by the answers that follow.
+// Binds the shard's answers to the follower of feed `order`, if the shard is
+// admitted and not closed (it may be stopped), that feed goes on, and operation
+// `after` is acknowledged or the log is half full. Returns true if it is bound
+// to it, also from before; false if not: another feed may have it. When it
+// binds, it raises the limit of the log to REPLICA_LOG_BYTES, and logs the
+// newest snapshot (OPLOG_TAG). What is in the log then is waited for by the
+// answers that follow.
 bool replica_bind(struct shard *s, uint64_t order, uint64_t after);
 // Returns true if the shard is bound to feed `order`, and that is over: its
 // answers stand.
@@ -55,7 +56,8 @@ bool replica_free(struct shard *s, uint64_t order);
 // none.
 uint64_t replica_bound(struct shard *s);
 // Returns how many operations of the shard's feed the follower has not
-// acknowledged; 0 without one.
+// acknowledged; 0 without one. A feed that is over keeps the number that it
+// had.
 uint64_t replica_lag(struct shard *s);
 
 // Sets *out to what has to be acknowledged before anything is said of what the

@@ -47,8 +47,9 @@
 #include "state/shard/shard_tables.h"
 #include "state/shard/tagged.h"
 
-// Times for which pushes to all shards of this process waited for the shard's
-// lock, and held it.
+// Microseconds for which pushes to all shards of this process, those of feeds
+// too, waited for the shard's lock, and for which those that were counted held
+// it.
 extern struct histogram shard_waits, shard_applies;
 
 struct shard_image;
@@ -121,8 +122,8 @@ enum sl_err shard_new(struct shard **out, struct plan *plan);
 
 // Makes a shard with its values in shared memory, from element `first` on, so
 // that the values of several shards are one vector; takes its own reference to
-// `values`. There they have space for the plan's elements. The rest as
-// shard_new.
+// `values`. There they have space for the plan's elements, and the seed values
+// are written there. The rest as shard_new.
 enum sl_err shard_new_in(struct shard **out, struct plan *plan,
                          struct region_shared *values, uint64_t first);
 // Takes one more reference and returns `s`. `s` is not NULL.
@@ -148,8 +149,9 @@ void *shard_memory_at(const struct shard *s, size_t offset, size_t *bytes);
 // accepted, and numbers its snapshots from 1: its evidence is the set of an
 // earlier hello, and the set has only grown since. One that is closed stays
 // closed; one that shard_hand_over has stopped goes on. Unless the incarnation
-// is ignored, it ends what the shard follows, and its own feed; but the same
-// incarnation leaves the feed of a replica (P3). 0 admits no shard.
+// is ignored, it ends what the shard follows, and its own feed, without a call
+// of its function; but the same incarnation leaves the feed of a replica (P3).
+// 0 admits no shard.
 void shard_admit(struct shard *s, uint64_t incarnation);
 
 // Replaces the learning rates that callbacks have reduced by all of them so far
@@ -187,9 +189,13 @@ enum sl_err shard_feed_next(struct shard *s, uint64_t order, uint64_t after,
                             struct oplog_record **out, struct sl_error *err);
 // Has fn(arg, here) called whenever the log may have more, by any thread,
 // outside the shard's lock, in place of an earlier function. NULL: nothing is
-// called, nor running, any more (waits for a call under way). `here` false: the
-// thread may be of low priority, and pushes wait for `fn`, so another one is to
-// do the work. `fn` must not call this.
+// called any more. Waits for a call under way, so nothing of the earlier
+// function runs when it returns; does not call `fn` for what the log has by
+// now. `here` false: the thread may be of low priority, and pushes wait for
+// `fn`, so another one is to do the work. Those that call `fn`, also with
+// nothing new in the log, are shard_push, shard_push_finite, shard_follow,
+// shard_rates, shard_freeze and its like, and shard_close_round; `fn` must call
+// none of these for this shard, nor this: it would wait for itself.
 void shard_feed_wake(struct shard *s, void (*fn)(void *arg, bool here),
                      void *arg);
 // Notes that the follower has applied all operations up to number `applied`,
@@ -198,10 +204,11 @@ void shard_feed_wake(struct shard *s, void (*fn)(void *arg, bool here),
 // end among them, is acknowledged, and the shard has not gone on since.
 bool shard_feed_acked(struct shard *s, uint64_t order, uint64_t applied);
 // Stops the shard, as shard_hand_over does, if its log has at most `most`
-// bytes, and puts the end behind them in one: no operation comes between.
-// Returns true if the end is in the log. False, with nothing changed, if the
-// log is longer or over or of another order, or the shard answers no worker;
-// and false, with the feed over, if the end finds no place in the log.
+// bytes, and puts the end behind them in one: no operation comes between. Calls
+// no function: the caller sends the end. Returns true if the end is in the log.
+// False, with nothing changed, if the log is longer or over or of another
+// order, or the shard answers no worker; and false, with the feed over, if the
+// end finds no place in the log.
 bool shard_feed_hand_over(struct shard *s, uint64_t order, size_t most);
 
 // Makes a loaded shard, which is not admitted, the follower of feed `order`
@@ -209,14 +216,16 @@ bool shard_feed_hand_over(struct shard *s, uint64_t order, size_t most);
 // followed before is forgotten.
 void shard_follow_begin(struct shard *s, uint64_t order, uint64_t incarnation);
 // Does the operations in a message that are the next ones, as their source did,
-// without a word to workers; those that were done before change nothing.
-// *reply is set in every case: to how many operations of the feed are done, and
-// whether the end is. SL_ESTATE: the shard is closed, does not follow that
-// order of that incarnation, or follows no more, or operations are missing
-// before these, or come behind the end; SL_ECORRUPT: one of them had another
-// outcome here; errors of shard_push; SL_EINVAL: the payload does not hold.
-// After each but SL_ESTATE the caller is to give the feed up: the shard may
-// follow no more.
+// without a word to workers; those that were done before change nothing, while
+// the end is not done. Operations before one that fails stay done. *reply is
+// set in every case, also by a message without operations: to how many of the
+// feed are done, and whether the end is. SL_ESTATE: the shard is closed, does
+// not follow that order of that incarnation, or is of another incarnation of
+// the job, or follows no more, or operations are missing before these, or come
+// when the end is done, be it a second time; SL_ECORRUPT: one of them had
+// another outcome here; errors of shard_push; SL_EINVAL: the payload does not
+// hold. After each but SL_ESTATE the caller is to give the feed up: the shard
+// may follow no more.
 enum sl_err shard_follow(struct shard *s, const struct wire_follow *m,
                          struct wire_follow_reply *reply, struct sl_error *err);
 // Ends the following of feed `order`, wherever that is, so that the memory
@@ -234,33 +243,40 @@ void shard_close(struct shard *s);
 
 // ---- calls of workers; *reply is complete on SL_OK, also for a refusal
 // (refused.why, and of a push result WIRE_PUSH_REFUSED). SL_EUNAVAIL: the shard
-// is closed, or not admitted, or the call names a later incarnation of the job
-// than the shard's.
+// is closed, not admitted, or stopped (shard_hand_over, shard_feed_hand_over),
+// or the call names a later incarnation of the job than the shard's.
 
 // Tells which steps of a closure are counted, and refuses attempts older than
 // ask's from now on (I4), unless ask->unproven. It refuses a call of another
-// incarnation (I6, I3), of an older attempt (I4) or beyond the window (C5), and
-// of a round that is not open yet (Y4). A refusal (reply->refused) is SL_OK.
-// SL_ERANGE: the job has no such closure; SL_EBUSY: over ONCE_ATTEMPTS_MAX;
-// SL_ENOMEM.
+// incarnation (I6, I3), of an older attempt (I4) or beyond the window (C5; both
+// are WIRE_REFUSED_ATTEMPT), and of a round that is not open yet (Y4). A
+// refusal (reply->refused) is SL_OK, and is not counted. SL_ERANGE: the job has
+// no such closure; SL_EBUSY: over ONCE_ATTEMPTS_MAX; SL_ENOMEM.
 enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
                       struct wire_ask_reply *reply, struct sl_error *err);
 
 // Applies and counts one step once (S2), with its rows of tables (T1). The
 // order of the checks, on which callers may rely: admitted (S5), job
 // incarnation (I6), shard incarnation (I3), the key, counted before (a
-// duplicate is acknowledged, also to an old attempt: it changes nothing),
-// attempt (I4) and window (C5), size, finite, delay (stale.h), round
-// (contributions.h). A push that is counted or held goes into the shard's feed,
-// if it has one (shard_feed_wake). With `values` (space for the plan's
-// elements, as push->wire, which is no code) the parameters are copied there,
-// unless the push is refused or held (WIRE_PUSH_HELD); they are those of
-// reply->version. SL_ERANGE: the job has no such step; SL_EINVAL, SL_ENUMERIC:
-// of the payload (apply_check), `absent` or the rows (tables_check); SL_EBUSY:
-// over ONCE_ATTEMPTS_MAX; SL_EINVAL, SL_ENUMERIC: of the moments
-// (moments_take); SL_ERANGE and SL_EBUSY: there is no memory for rows, with
-// SL_EBUSY until a snapshot is written; SL_ERANGE and SL_ECORRUPT: a file of
-// rows cannot be written, or read; SL_ENOMEM. `values` may be NULL.
+// duplicate is acknowledged, also to an old attempt; its attempt is noted),
+// held before (WIRE_PUSH_HELD again, if the attempt is not old), attempt (I4)
+// and window (C5), size, finite, delay (stale.h), round (contributions.h).
+// Several closures are counted or held as one: those of which some are counted
+// or held already, and others not, are refused (WIRE_REFUSED_SET). The shard
+// counts duplicates, and refusals together with failures, of which those for
+// their delay once more (struct once_counts). A push that is counted or held
+// goes into the shard's feed, if it has one (shard_feed_wake). With `values`
+// (space for the plan's elements, as push->wire, which is no code) the
+// parameters are copied there, unless the push is refused or held
+// (WIRE_PUSH_HELD); they are those of reply->version. SL_ERANGE: the job has no
+// such step; SL_EINVAL, SL_ENUMERIC: of the payload (apply_check; none is
+// allowed if push->skip, and a code only in a job with rounds), `absent` or the
+// rows (tables_check); SL_EINVAL: several closures, for a job with slots or
+// tables, or of several steps each; SL_EBUSY: over ONCE_ATTEMPTS_MAX;
+// SL_EINVAL, SL_ENUMERIC: of the moments (moments_take); SL_ERANGE and
+// SL_EBUSY: there is no memory for rows, with SL_EBUSY until a snapshot is
+// written; SL_ERANGE and SL_ECORRUPT: a file of rows cannot be written, or
+// read; SL_ENOMEM. `values` may be NULL.
 enum sl_err shard_push(struct shard *s, const struct wire_push *push,
                        struct wire_push_reply *reply, void *values,
                        struct sl_error *err);
@@ -276,7 +292,7 @@ enum sl_err shard_push_finite(struct shard *s, const struct wire_push *push,
 // mean and counts all that is held, as one update (L1, L2); if their mean is
 // not finite, counts it as skipped. The shard's feed gets the end. Returns true
 // if it did; false, and nothing has changed, if the shard holds no such
-// contribution, is closed or not admitted, or its job is of another
+// contribution, is closed, stopped or not admitted, or its job is of another
 // incarnation.
 bool shard_close_round(struct shard *s, uint64_t job_incarnation,
                        uint64_t closure);
@@ -292,9 +308,11 @@ void shard_ring(struct shard *s, struct shard_ring *out);
 // base, and drops the rest of what it holds. A shard that was loaded has the
 // base, as its caller knows. `skip`: the round that it may lack is counted and
 // not applied. A generation below its incarnation, or equal to it, changes
-// nothing and is SL_OK. SL_EUNAVAIL: it is closed; SL_ESTALE: it has another
-// past than the base, or lacks more; SL_ERANGE, SL_EBUSY, SL_ECORRUPT and
-// SL_ENOMEM of the rows, as shard_push. Then nothing has changed.
+// nothing and is SL_OK. What it follows and its feed end, and a stopped shard
+// goes on, as in shard_admit. SL_EUNAVAIL: it is closed; SL_ESTALE: it has
+// another past than the base, lacks more than one round, or lacks one that it
+// does not hold whole; SL_ERANGE, SL_EBUSY, SL_ECORRUPT and SL_ENOMEM of the
+// rows, as shard_push. Then nothing has changed.
 enum sl_err shard_settle(struct shard *s, uint64_t generation,
                          struct wire_tag base, bool skip, struct sl_error *err);
 
@@ -307,16 +325,17 @@ enum sl_err shard_decide(struct shard *s, uint64_t generation, uint64_t rounds,
                          bool skip, struct sl_error *err);
 
 // Returns true if the closure belongs to the open round of mode sync. False in
-// any other mode, or if the shard is closed or not admitted.
+// any other mode, or if the shard is closed, stopped or not admitted.
 bool shard_round_open(struct shard *s, uint64_t closure);
 
 // Copies the parameters, as pull->wire, which is no code, and their version, of
 // one instant: before the round that pull->before_round_of names, if it was the
 // last and those are kept, else the present one. pull->incarnation is not
 // compared if it is 0 or the pull has a tag; tag and after_round_of are the
-// caller's. *reply tells the open round, too, while none of its slots is
-// counted. `values`: space for the plan's elements; NULL copies none.
-// SL_ESTALE: the pull names another incarnation of shard or job.
+// caller's. *reply tells the open round, too, with the present parameters and
+// while none of its slots is counted. `values`: space for the plan's elements;
+// NULL copies none. SL_ESTALE: the pull names another incarnation of the shard,
+// or an earlier one of the job.
 enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
                        struct wire_pull_reply *reply, void *values,
                        struct sl_error *err);
@@ -334,11 +353,12 @@ enum sl_err shard_pull_rows(struct shard *s, const struct wire_pull *pull,
                             struct wire_pull_reply *reply, uint8_t **out,
                             size_t *bytes, struct sl_error *err);
 
-// Copies the rows of the ids in a pull's payload as they are in a snapshot of
-// this shard (tagged_rows.h). *out, of *bytes bytes, is the caller's to free
-// (sl_free). Does not look whether the shard is admitted. SL_EINVAL and
-// SL_ERANGE as above; SL_ECORRUPT: the snapshot has no such table; SL_ENOMEM.
-// Slow: it reads all rows of the tables.
+// Copies the rows of the ids in a pull's payload as they are in `file`, a
+// snapshot of this shard that tagged_file_tables has passed (tagged_rows.h).
+// *out, of *bytes bytes, is the caller's to free (sl_free). Does not look
+// whether the shard is admitted. SL_EINVAL and SL_ERANGE as above; SL_ECORRUPT:
+// the snapshot has no such table; SL_ENOMEM. Slow: it reads all rows of the
+// tables.
 enum sl_err shard_pull_tagged_rows(struct shard *s,
                                    const struct tagged_file *file,
                                    const struct wire_pull *pull, uint8_t **out,
@@ -419,7 +439,7 @@ struct shard_image {
     struct once once;
     struct freeze freeze;
     struct moments_set *moments; // a reference; NULL: none
-    uint64_t version;            // updates applied
+    uint64_t version;            // updates applied; 0: of shard_freeze_copy
     bool numbered; // has a sequence: later ones may be deltas to it
     bool delta;    // of its tables only what changed since shard->chain
 };
@@ -430,9 +450,9 @@ struct shard_image {
 // then. It takes the next sequence number, which is used up whether a file is
 // written or not. The tables' part is a delta if the chain allows it
 // (out->delta); else the chain begins anew. The feed of a replica gets the
-// number. SL_ESTATE if the shard is not this incarnation, not admitted, or
-// closed; SL_EBUSY if an image exists; SL_ESTALE if its memory is behind;
-// SL_ENOMEM.
+// number, and its function is called (shard_feed_wake). SL_ESTATE if the shard
+// is not this incarnation, not admitted, or closed; SL_EBUSY if an image
+// exists; SL_ESTALE if its memory is behind; SL_ENOMEM.
 enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
                          struct shard_image *out, struct sl_error *err);
 
@@ -443,8 +463,8 @@ enum sl_err shard_freeze_as(struct shard *s, struct wire_tag tag,
                             struct shard_image *out, struct sl_error *err);
 
 // Takes an image of the present incarnation as shard_freeze does, to copy the
-// state to other memory than a file: its tag names no snapshot, and the
-// sequence of snapshots and the chain stay as they are.
+// state to other memory than a file: its tag names no snapshot, its `version`
+// is 0, and the sequence of snapshots and the chain stay as they are.
 enum sl_err shard_freeze_copy(struct shard *s, struct shard_image *out,
                               struct sl_error *err);
 

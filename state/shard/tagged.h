@@ -100,7 +100,7 @@ void tagged_opened(struct tagged *t, struct wire_tag tag, enum sl_err rc,
 
 // Closes the mapped snapshots for which goes(arg, tag) returns true; answers
 // that are being sent keep theirs, and one that is being opened stays. `goes`
-// is called with a lock held.
+// is called with the list's lock held, so it must call none of these functions.
 void tagged_drop(struct tagged *t,
                  bool (*goes)(const void *arg, struct wire_tag tag),
                  const void *arg);

@@ -28,7 +28,8 @@ struct update {
     const struct once_step *steps;
     size_t count;          // number of steps, at least 1
     bool elsewhere;        // a device has applied it; the shard only counts it
-    const uint8_t *absent; // pieces without a gradient (wire_absent)
+    const uint8_t *absent; // pieces without a gradient (wire_absent); not
+                           // looked at, nor counted, if `elsewhere`
     size_t absent_bytes;
 };
 

@@ -16,10 +16,12 @@
 // Threads  any; archive_values reads and verifies the whole file, so not on an
 //          I/O thread.
 // Memory   *out is a reference of the caller's (tagged_file_unref).
-// Errors   SL_ENOENT: no such file here, or no store. SL_ESTATE: two jobs of
-//          that number (from different coordinators) have one; the text names
-//          both. SL_ECORRUPT: the file is damaged. *out is untouched then.
-//          Those of `fs` besides, and SL_ENOMEM. `err` may be NULL.
+// Errors   SL_ENOENT: no such file here, or one that it needs is missing, or no
+//          store. SL_ESTATE: two jobs of that number (from different
+//          coordinators) have one; the text names both. SL_ECORRUPT: the file
+//          is damaged. *out is untouched then. Those of `fs` besides, and
+//          SL_ENOMEM. A file that is open is answered without a look at the
+//          store, also if it was deleted. `err` may be NULL.
 #ifndef STATE_SNAP_ARCHIVE_H
 #define STATE_SNAP_ARCHIVE_H
 

@@ -101,10 +101,11 @@ struct snap_written {
     uint8_t sha256[SHA256_BYTES]; // hash of the file
     struct once once;             // counted set in the file (E1)
     struct wire_tag
-        below[SHARD_CHAIN_MOST];          // of files that it needs (T10), the
-    unsigned below_count;                 // nearest first
-    uint64_t below_bytes;                 // of all of them
-    char not_finite[WIRE_NAME_BYTES + 1]; // variable with values not finite
+        below[SHARD_CHAIN_MOST]; // of files that it needs (T10), the
+    unsigned below_count;        // nearest first
+    uint64_t below_bytes;        // of all of them
+    // First variable with a value that is not finite; "": none.
+    char not_finite[WIRE_NAME_BYTES + 1];
 };
 
 // Writes a snapshot of the shard's present state, as this incarnation. It is
@@ -135,8 +136,8 @@ enum sl_err snap_write_image(struct fs *fs, const char *folder,
 // this tag, and makes it durable (K2), whatever became of its writer: a rank
 // may be asked again for a part that it has written. SL_ENOENT: the file does
 // not exist; SL_ECORRUPT: it is not intact; SL_ENOTSUP: its format is not
-// known. Does not check whether its values are finite, and leaves not_finite,
-// table_bytes and all of `below` empty.
+// known; SL_EINVAL, SL_ERANGE: as snap_read. Does not check whether its values
+// are finite, and leaves not_finite, table_bytes and all of `below` empty.
 enum sl_err snap_written_find(struct fs *fs, const char *folder,
                               const struct plan *plan, struct wire_tag tag,
                               struct snap_written *out, struct sl_error *err);
@@ -252,8 +253,10 @@ struct snap_from {
 // one the shard may be half filled and must be dropped. SL_ECORRUPT: a file has
 // another hash or does not fit the shard, or rows are in none of them;
 // SL_ENOENT: a file is missing. SL_ESTATE: the files have counted different
-// steps. SL_EDENIED: weights may not be read; with from->secret, for which
-// `err` must not be NULL, also if they cannot be for any other reason.
+// steps. SL_ECANCELED: from->stopped ended it. SL_EDENIED: weights may not be
+// read; with from->secret, for which `err` must not be NULL, also if they
+// cannot be opened or checked for any other reason, from->stopped and memory
+// among them; *from->secret gets the reason.
 enum sl_err snap_sources(const struct snap_from *from, struct shard *shard,
                          struct sl_error *err);
 
