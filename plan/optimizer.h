@@ -46,12 +46,13 @@ struct optim {
     bool torch_momentum;        // the velocity is of gradients, and the rate is
                                 // multiplied in behind it, as in torch; in
                                 // Keras it is of steps
-    double beta_1, beta_2;      // adam, adamw, lamb; muon's adamw
+    double beta_1, beta_2;      // adam, adamw, adamax, nadam, lion, lamb;
+                                // muon's adamw
     bool amsgrad;               // adam, adamw
     double rho;                 // rmsprop
     bool centered;              // rmsprop
     double initial_accumulator; // adagrad
-    double epsilon;             // all but sgd
+    double epsilon;             // all but sgd and lion; muon's adamw
     bool torch_epsilon;         // it is added where torch adds it: after the
                                 // root, in adam to the corrected one
     double rms_rate;            // muon: times the root of the longer side; 0:
@@ -63,7 +64,7 @@ struct optim {
 };
 
 // Sets all of *o to Keras' defaults for `kind`, one below OPTIM_KIND_COUNT
-// (adamw: weight_decay 0.004).
+// (adamw and muon: weight_decay 0.004).
 void optim_defaults(struct optim *o, enum optim_kind kind);
 
 // Checks the kind, and the range of each number but `delay`, also of those that

@@ -55,8 +55,8 @@ struct rate {
 };
 
 // Checks the fields that the schedule's kind uses, but for end_rate, power,
-// alpha, m_mul and warmup_target, which may have any value. SL_EINVAL names the
-// one that is wrong; no other error.
+// alpha, m_mul, warmup_target, and decay_rate of INVERSE_TIME, which may have
+// any value. SL_EINVAL names the one that is wrong; no other error.
 enum sl_err rate_check(const struct rate *r, struct sl_error *err);
 
 // Copies a schedule that rate_check accepts, with its points, to *out, in
@@ -65,7 +65,7 @@ enum sl_err rate_check(const struct rate *r, struct sl_error *err);
 enum sl_err rate_copy(struct rate *out, const struct rate *from);
 
 // Frees the points of a copy and makes it all zeroes; not for a schedule with
-// borrowed points.
+// borrowed points. All zeroes is allowed.
 void rate_release(struct rate *r);
 
 // Returns the learning rate of step `step`, from 0, by a schedule that
