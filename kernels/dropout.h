@@ -17,7 +17,7 @@
 
 struct dropout_key {
     uint64_t seed, step;
-    uint32_t layer;
+    uint32_t layer; // below 65536
 };
 
 // Returns the bound below which an element's word means that it is dropped;

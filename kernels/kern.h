@@ -594,7 +594,7 @@ int kern_score(struct kern_dev *dev, const struct kern_desc *desc);
 // more workspace than the cap. On failure *out and *workspace_bytes are
 // untouched. On a host backend the plan has proved itself (prove.h), and so has
 // a product of cuda (kernels/cuda/judge.h), and with prove=1 any other op of a
-// device.
+// device; what is wrong is logged and left out.
 enum sl_err kern_plan_new(struct kern_plan **out, size_t *workspace_bytes,
                           struct kern_dev *dev, const struct kern_desc *desc,
                           size_t workspace_cap_bytes, struct sl_error *err);
@@ -737,8 +737,8 @@ void kern_desc_image_pad(struct kern_desc *d, int64_t channels);
 // Gives an op mixed precision: the tensors that T (KERN_F16 or KERN_BF16;
 // KERN_F32 undoes it) stands for get that dtype, all others stay as built.
 //   MATMUL, CONV_*           everything but rowsum and db, which are sums. The
-//                            first output may be f32 instead (set it), and with
-//                            ACCUM it is.
+//                            output C or dw may be f32 instead (set it), and
+//                            with ACCUM it is.
 //   BN_*                     x, y, dx, dy; gamma, beta and statistics are f32
 //   UNARY_*, BINARY, SOFTMAX_*   everything
 //   POOL_*, DROPOUT          x, y; not aux, dsum, key

@@ -56,7 +56,8 @@ enum sl_err module_load(const struct kern_backend **out, const char *name,
 const struct kern_backend *module_cuda(char *why, size_t n);
 
 // Returns the number of devices that NVIDIA's driver has, and leaves `why`
-// alone. Returns 0, with the reason in why[n], if there is none or no driver.
+// alone. Starts the driver in this process (cuInit), and leaves it loaded.
+// Returns 0, with the reason in why[n], if there is none or no driver.
 int module_driver(char *why, size_t n);
 
 #endif

@@ -45,8 +45,8 @@ struct optim_consts {
     float rest; // rmsprop: 1 - rho; lion: 1 - beta_2; lamb: correction of
                 // v; muon: what the direction has of the gradient; sgd with a
                 // delay: 1 if the velocity changes with this update, else 0
-    float epsilon; // adam, nadam: after the root; adagrad, rmsprop: within it;
-                   // adamax: added to the divisor
+    float epsilon; // adam, nadam, lamb: after the root; adagrad, rmsprop:
+                   // within it; adamax: added to the divisor
     float outer;   // adagrad, rmsprop: epsilon after the root; adamax: epsilon
                    // added to each |g|. Set with torch_epsilon, and `epsilon`
                    // without: the other one is 0. lion: 1 - beta_1; muon:
@@ -55,9 +55,9 @@ struct optim_consts {
                // rate with torch_momentum, else 1; nadam: rate of the gradient
 };
 
-// Computes the constants of update t with the scheduled rate lr. They are for
-// loops that run elsewhere, and for optim_update; optim_apply() does this by
-// itself.
+// Computes the constants of update t, from 1, with the scheduled rate lr. They
+// are for loops that run elsewhere, and for optim_update; optim_apply() does
+// this by itself.
 void optim_consts(struct optim_consts *out, const struct optim *o, uint64_t t,
                   double lr);
 

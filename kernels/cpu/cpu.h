@@ -157,11 +157,12 @@ enum sl_err cpu_half_time(double *us, struct cpu_plan *plan, void *const *io,
 // Returns "oneDNN 2.6.3", or "without oneDNN" in a build without it; static
 // text.
 const char *cpu_onednn_name(void);
-// Opens oneDNN for a device with `threads` threads; cpu_onednn_close closes
-// *out, which is NULL (SL_OK) in a build without it. `isa` ("base", "avx2") is
-// the widest instructions that it may use, NULL: all. oneDNN takes that once
-// per process, before anything else; a later device has the first one's.
-// Returns SL_OK, SL_ENOMEM, or SL_ENOTSUP or SL_EINTERNAL: oneDNN refuses.
+// Opens oneDNN for a device with `threads` threads, which becomes the number of
+// OpenMP threads of the calling thread; cpu_onednn_close closes *out, which is
+// NULL (SL_OK) in a build without it. `isa` ("base", "avx2") is the widest
+// instructions that it may use, NULL: all. oneDNN takes that once per process,
+// before anything else; a later device has the first one's. Returns SL_OK,
+// SL_ENOMEM, or SL_ENOTSUP or SL_EINTERNAL: oneDNN refuses.
 enum sl_err cpu_onednn_open(struct cpu_onednn **out, int threads,
                             const char *isa, struct sl_error *err);
 // Destroys oneDNN's engine and stream and frees `o`; plans of its device were

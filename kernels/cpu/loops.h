@@ -46,7 +46,8 @@ extern const struct loop_op *const loops_base_table[KERN_OP_COUNT];
 extern const struct loop_op *const loops_avx2_table[KERN_OP_COUNT];
 extern const struct loop_op *const loops_avx512_table[KERN_OP_COUNT];
 
-// The loops for products: what they can do is not always best (cpu.c chooses).
+// The loops for products: what they can do is not always best (rules.c
+// chooses).
 struct loops_products {
     const struct loop_op *wino[KERN_OP_COUNT], *direct[KERN_OP_COUNT];
 };

@@ -2,8 +2,8 @@
 // kernels/cuda/args.h -- what a kernel is given: one struct, by value.
 //
 // Host C and device code read the same declarations, so an argument cannot
-// have one size here and another there; cuda_launch() compares the size of the
-// struct with the one in kernels.def.
+// have one size here and another there; a launch (CUDA_LAUNCH in cuda.h)
+// asserts that the struct has the size of the one in kernels.def.
 //
 // Units    Elements, rows, columns. `wide`: all addresses and row lengths allow
 //          16-byte accesses.
@@ -94,9 +94,10 @@ struct args_pool {
     int32_t wide;
 };
 
-// How [rows, cols] is cut: a block has `across` threads side by side, each with
-// one pack of columns, and CUDA_THREADS / across rows of them; it walks
-// `chunk` rows. Fixed by shape and dtype, so sums are the same every time.
+// How [rows, cols] is cut: a block has `across` threads (a power of two) side
+// by side, each with one pack of columns, and CUDA_THREADS / across rows of
+// them; it walks `chunk` rows. Fixed by shape and dtype, so sums are the same
+// every time.
 struct args_table {
     int64_t rows, cols, chunk;
     int32_t across, wide;

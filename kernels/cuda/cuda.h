@@ -112,15 +112,15 @@ void cuda_close(struct kern_dev *dev);
 void cuda_info(struct kern_info *out, struct kern_dev *dev);
 // Allocates `bytes` bytes of device memory or (KERN_HOST) pinned memory, which
 // the other devices of the process can use as well; 0 bytes have an address of
-// their own, too. cuda_release frees it. SL_ENOMEM: too little memory of either
-// kind.
+// their own, too. The dev becomes the calling thread's device. cuda_release
+// frees it. SL_ENOMEM: too little memory of either kind.
 enum sl_err cuda_alloc(struct kern_mem *out, struct kern_dev *dev, size_t bytes,
                        enum kern_place place);
 // Frees what cuda_alloc gave and zeroes *mem; an empty *mem is allowed. A
 // failure is only noted in the dev.
 void cuda_release(struct kern_dev *dev, struct kern_mem *mem);
 // Makes a stream, for cuda_stream_free; with a `priority` above 0 its work goes
-// before that of other streams.
+// before that of other streams. The dev becomes the calling thread's device.
 enum sl_err cuda_stream_new(struct kern_stream **out, struct kern_dev *dev,
                             int priority);
 // Calls dev->stream_ends, if it is set, and destroys the stream; does not wait
@@ -145,7 +145,8 @@ enum sl_err cuda_run(struct kern_plan *plan, struct kern_stream *s,
 
 // ---- Events: order between streams ----------------------------------------
 
-// Makes an event, which measures no times; cuda_event_free frees it. SL_ENOMEM.
+// Makes an event, which measures no times; cuda_event_free frees it. The dev
+// becomes the calling thread's device. SL_ENOMEM.
 enum sl_err cuda_event_new(struct cuda_event **out, struct kern_dev *dev);
 // Destroys the event; a failure is only noted in the dev. NULL is allowed.
 void cuda_event_free(struct cuda_event *e);
@@ -219,7 +220,8 @@ cuda_plan_init(struct cuda_plan *p, struct cuda_dev *dev, const char *impl,
 
 // Returns SL_OK, or what `rc` means: SL_ELOST (and from then on for every call
 // of this dev, a success too), SL_ENOMEM or SL_EINTERNAL; dev->fault keeps the
-// text. `what` is the call, for the text.
+// text. `what` is the call, for the text. CUDA's own last error is cleared,
+// unless the dev is lost.
 enum sl_err cuda_result(struct cuda_dev *dev, cudaError_t rc, const char *what);
 // Returns what cuda_result does, and fills *err with the text of a failure.
 enum sl_err cuda_fail(struct cuda_dev *dev, cudaError_t rc, const char *what,
@@ -247,8 +249,8 @@ enum sl_err cuda_own_plan(struct kern_plan **out, size_t *workspace_bytes,
                           size_t workspace_cap_bytes, struct sl_error *err);
 
 // Enqueues one update of an optimizer, or of a moving statistic (`o` NULL),
-// over n elements in device memory: struct kern_backend's `optim`. `o` is not
-// of whole variables (optim_is_whole). SL_EINVAL: there is no kernel for `o`.
+// over n elements in device memory: struct kern_backend's `optim`. SL_EINVAL:
+// there is no kernel for `o`, as for one of whole variables (optim_is_whole).
 enum sl_err cuda_optim(struct kern_stream *s, const struct optim *o, size_t n,
                        const float *grad, float *w, float *const *slots,
                        const struct optim_consts *consts);

@@ -141,8 +141,9 @@ DEV void pack_store(T *to, const float (&from)[V], int m, bool wide)
             elem_store(to + l, from[l]);
 }
 
-// Loads m elements of a max-pool's aux, from element `at` on. No tap, and what
-// is beyond m, comes as -1 (i32) or 255 (u8).
+// Loads m elements of a max-pool's aux, from element `at` on; `wide` as for
+// pack_load, of u8. No tap, and what is beyond m, comes as -1 (i32) or 255
+// (u8).
 template <int V>
 DEV void load_aux(int (&tap)[V], const void *aux, bool i32, int64_t at, int m,
                   bool wide)
@@ -196,8 +197,9 @@ DEV uint32_t index_split(uint64_t *i, uint32_t d)
 
 // ---- Sums -----------------------------------------------------------------
 
-// Returns the sum of x over the lanes of a warp; every lane gets the same bits,
-// since each step adds the same two numbers on both sides.
+// Returns the sum of x over the lanes of a warp, all of which call it; every
+// lane gets the same bits, since each step adds the same two numbers on both
+// sides.
 template <class N> DEV N warp_sum(N x)
 {
     for (int step = 16; step > 0; step /= 2)
@@ -205,8 +207,8 @@ template <class N> DEV N warp_sum(N x)
     return x;
 }
 
-// Sums a and b over the threads of a block, to partial[blockIdx.x]. All threads
-// call it, once per kernel.
+// Sums a and b over the threads of a block, to partial[2 * blockIdx.x] and the
+// one behind it. All threads call it, once per kernel.
 DEV void block_stats(double *partial, double a, double b)
 {
     __shared__ double scratch[2][CUDA_THREADS / 32];
@@ -302,8 +304,9 @@ DEV void table_walk_as(const struct args_table &t, const struct table_place &p,
 
 // Walks over all rows of a thread, in order, through N tensors of the same
 // shape, and calls use(element, columns, wide, packs) for each: where its pack
-// begins, how many columns it has, and the N packs there in f32. FLIGHT rows
-// are loaded before the first is used, where accesses are wide.
+// begins, how many columns it has, and the N packs there in f32. Does nothing
+// for a thread without columns or rows. FLIGHT rows are loaded before the first
+// is used, where accesses are wide.
 template <int FLIGHT, int N, class T, class F>
 DEV void table_walk(const struct args_table &t, const struct table_place &p,
                     const T *const (&from)[N], F use)
@@ -317,7 +320,8 @@ DEV void table_walk(const struct args_table &t, const struct table_place &p,
 }
 
 // Adds up what the threads of a block have for the same columns, and leaves it
-// in partial[block][which of sums][col]. All threads of the block come here.
+// in partial[blockIdx.y][which of sums][col]. All threads of the block come
+// here; t.across is a power of two.
 template <int SUMS, int V>
 DEV void table_sums(const struct args_table &t, const struct table_place &p,
                     float *partial, const float (&sum)[SUMS][V])

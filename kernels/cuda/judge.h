@@ -119,8 +119,9 @@ bool judge_trusts(const struct judge *j, const struct judge_candidate *c);
 // false, too, if its library refuses to run it, which is logged once: take the
 // next; it is not asked again in this process. One that there is no room to
 // check counts as right, with a warning, and is checked at the next start; with
-// prove=0 any is right. Returns SL_OK; SL_ENOMEM: no memory to note what was
-// learned; SL_ELOST; or another error of the candidate's run.
+// prove=0 any is right. Returns SL_OK; or, with *right undefined, SL_ENOMEM: no
+// memory to note what was learned; SL_ELOST; another error of the candidate's
+// run.
 enum sl_err judge_try(bool *right, struct judge *j,
                       const struct judge_candidate *c);
 

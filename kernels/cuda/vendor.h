@@ -144,10 +144,12 @@ bool vendor_aligned(unsigned n, void *const *at);
 // not mix, BGRAD without trans_a, a bias over an empty product.
 int gemm_score(struct cuda_dev *dev, const struct kern_desc *d);
 // Makes the plan, for cuda_plan_free, of a MATMUL with a gemm_score above 0;
-// copies *d. `cap_bytes` is the most workspace. Tries a kept algorithm, else
-// candidates of cuBLASLt (judge.h); if all are wrong, one for the product
-// alone, before a bias of ours; our own loops take over from that. An empty one
-// is nothing_plan's. SL_ENOTSUP: no algorithm; SL_ENOMEM; SL_ELOST;
+// copies *d. `cap_bytes` is the most workspace; never more than 32 MiB are
+// used. Tries a kept algorithm, else candidates of cuBLASLt (judge.h), and
+// keeps its choice in the file of plans if judge_sure; if all are wrong, one
+// for the product alone, before a bias of ours; our own loops take over from
+// that. A run that is refused goes on with the next way, which is logged. An
+// empty one is nothing_plan's. SL_ENOTSUP: no algorithm; SL_ENOMEM; SL_ELOST;
 // SL_EINTERNAL: all else.
 enum sl_err gemm_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_desc *d,
@@ -159,10 +161,11 @@ enum sl_err gemm_plan(struct kern_plan **out, size_t *workspace_bytes,
 int conv_score(struct cuda_dev *dev, const struct kern_desc *d);
 // Makes the plan, for cuda_plan_free, of a convolution with a score
 // (conv_score) above 0; copies *d. `cap_bytes` is the most workspace. Takes a
-// kept plan, or runs and compares cuDNN's engines first (judge.h); our own
-// loops take over if all are wrong. An empty one is nothing_plan's. SL_ENOTSUP:
-// no engine; SL_ENOMEM: also if none fits `cap_bytes`; SL_ELOST; SL_EINTERNAL:
-// all else.
+// kept plan, or runs and compares cuDNN's engines first (judge.h), and keeps
+// its choice in the file of plans if judge_sure; our own loops take over if all
+// are wrong. A run that is refused goes on with the next way, which is logged.
+// An empty one is nothing_plan's. SL_ENOTSUP: no engine; SL_ENOMEM: also if
+// none fits `cap_bytes`; SL_ELOST; SL_EINTERNAL: all else.
 enum sl_err conv_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_desc *d,
                       size_t cap_bytes, struct sl_error *err);

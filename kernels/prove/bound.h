@@ -14,13 +14,13 @@
 #include "kernels/prove/trial.h"
 
 // Returns an array of doubles, one for each element of output `out` (an index
-// of io[]): how far it may be off. The tensors of the op were *before, and are
-// *ref after ref ran. NULL: no memory. The caller frees it (sl_free). The bound
-// is 4 (u sqrt(K) + u) S + v |y| with u = 2^-24, K the length of the sum and S
-// the same op on absolute values (kernels/README.md); v is u, and for a 16-bit
-// output twice its rounding, as both sides round. 0: the values must be equal.
-// A product that may read f32 as TF32 gets what cutting off 13 bits costs on
-// top.
+// of io[]), as it lies in memory (kern_shape_extent of them): how far it may be
+// off. The tensors of the op were *before, and are *ref after ref ran. NULL: no
+// memory. The caller frees it (sl_free). The bound is 4 (u sqrt(K) + u) S + v
+// |y| with u = 2^-24, K the length of the sum and S the same op on absolute
+// values (kernels/README.md); v is u, and for a 16-bit output twice its
+// rounding, as both sides round. 0: the values must be equal. A product that
+// may read f32 as TF32 gets what cutting off 13 bits costs on top.
 double *trial_bound(const struct trial *before, const struct trial *ref,
                     unsigned out);
 

@@ -69,7 +69,9 @@ enum sl_err prove_on_device(struct kern_dev *dev, const struct kern_desc *d,
 bool prover_trusts(struct prover *p, const struct kern_desc *d,
                    const char *impl);
 // Returns true if implementation `impl` was found wrong for *d, now or at an
-// earlier start. False if it is unknown or right, and if `p` is NULL.
+// earlier start, or if its proof in this process ended without its being right
+// (it refused to run, say). False if it is unknown or right, and if `p` is
+// NULL.
 bool prover_avoids(struct prover *p, const struct kern_desc *d,
                    const char *impl);
 // Notes what a proof of `impl` for *d has shown and that it took `ms`, counts

@@ -23,7 +23,8 @@
     ((size_t)512 << 10) // bytes of an output's window, at least
 #define TRIAL_WINDOWS 3 // its beginning, its end, one in between
 
-// The tensors of one op, each between guards, `shift` bytes off a cache line.
+// The tensors of one op, each between guards, `shift` bytes off a cache line; 8
+// bytes off, where elements have 8 and `shift` is no multiple of that.
 struct trial {
     struct kern_desc d;
     void *io[KERN_IO];
