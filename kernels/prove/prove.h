@@ -5,7 +5,7 @@
 // A kernel of a library, or a loop of ours, may be wrong for one shape, on one
 // processor, in one version. So each plan of a host backend is run twice on
 // random data, at two alignments, and compared with ref within the bound of
-// conformance (bound.h). Of a large op some parts are compared: the first rows
+// conformance (bound.h). Some parts of a large op are compared: the first rows
 // and columns, the last ones, where tiles are not full, and some in between
 // (excerpt.h). A plan that is wrong is never used: its implementation is left
 // out for this op, and the backend plans again.

@@ -116,9 +116,9 @@ bool row_account_relieve(struct row_account *a, uint64_t bytes);
 // portions. `a` may be NULL.
 void row_account_give(struct row_account *a, uint64_t bytes, bool passing);
 
-// Takes `bytes` bytes of the disk from the limit of the account's tenant. Of an
-// account without a tenant nothing is counted. Any thread. Returns SL_OK;
-// SL_ERANGE: too little is left; the text names the tenant.
+// Takes `bytes` bytes of the disk from the limit of the account's tenant.
+// Nothing is counted for an account without a tenant. Any thread. Returns
+// SL_OK; SL_ERANGE: too little is left; the text names the tenant.
 enum sl_err row_account_take_disk(const struct row_account *a, uint64_t bytes,
                                   struct sl_error *err);
 

@@ -54,7 +54,7 @@
 #define SNAP_KEY_PASSED "sluice.passed." // followed by the variable's name
 #define SNAP_KEY_COUNTED "sluice.counted"
 #define SNAP_KEY_COUNTS "sluice.counts"
-// Of moments (L9): updates that they have seen, and their contribution's first
+// For moments (L9): updates that they have seen, and their contribution's first
 // closure. Their vectors' names are SNAP_MOMENTS and a number.
 #define SNAP_KEY_MOMENTS "sluice.moments"
 #define SNAP_KEY_MOMENTS_OF "sluice.moments_of"
