@@ -167,14 +167,14 @@ enum sl_err listen_init(struct sluice *s, const struct sluice_options *o,
 // Returns what leases of rings need of this session (s->env, filled by each
 // call); the session owns it. Its address is "" before listen_start.
 const struct ring_env *listen_env(struct sluice *s);
-// Starts the server that other ranks dial, after listen_init, and sets
-// s->address; does nothing, SL_OK, if it runs. SL_EINVAL: an address is wrong
-// or too long; or an error of rpc_server_bind. After a failure it does not run,
-// and may be started again.
+// Starts the server that other ranks dial, after listen_init and with s->io
+// there, and sets s->address; does nothing, SL_OK, if it runs. SL_EINVAL: an
+// address is wrong or too long; or an error of rpc_server_bind. After a failure
+// it does not run, and may be started again.
 enum sl_err listen_start(struct sluice *s, struct sl_error *err);
-// Stops and frees that server, if it runs, and the Ranks service (s->ranks). No
-// ring lease may be under way. May be called again. listen_start must not
-// follow.
+// Stops and frees that server, if it runs, and the Ranks service (s->ranks),
+// before s->io is freed. No ring lease may be under way. May be called again.
+// listen_start must not follow.
 void listen_stop(struct sluice *s);
 // Frees the strings that listen_init copied; after listen_stop, and once.
 void listen_release(struct sluice *s);

@@ -41,19 +41,22 @@ struct lib_ring *group_member_new(void);
 enum sl_err ring_start(struct sluice *s, struct lease *l, struct kept_job *j,
                        struct sl_error *err);
 
-// Ends the lease of s->ring (not NULL), whatever the program holds of it, gives
-// it back to the coordinator and frees the ring; s->ring is NULL then. Waits
-// for the ring's thread, which first ends the step that it is at. The lease is
-// reported as failed with *failed (`job_error`: the job's fault) or, if
-// `failed` is NULL, as handed back for the reason `why` (not NULL), unless the
-// thread had completed or failed it by itself.
+// Ends the lease of s->ring (not NULL), gives it back to the coordinator and
+// frees the ring; s->ring is NULL then. No closure of it is open (s->open); a
+// gradient that the program took and did not end is dropped. Waits for the
+// ring's thread, which first ends the step that it is at. The lease is reported
+// as failed with *failed (`job_error`: the job's fault), also where the thread
+// has come to another outcome. If `failed` is NULL it is reported as the thread
+// has ended it, and if that has it handed back, for the reason `why` (not
+// NULL).
 void ring_stop(struct sluice *s, const char *why, const struct sl_error *failed,
                bool job_error);
 
 // Returns true if the ring's thread has ended: the lease was then given back,
 // the ring freed and s->ring, which is not NULL before, set to NULL. *rc is
 // SL_OK, or why the ring failed, with the text in *err. Returns false, and sets
-// nothing, while the thread runs. Does not wait for the lease.
+// nothing, while the thread runs. Does not wait for the lease. No closure of
+// the ring is open (s->open).
 bool ring_reap(struct sluice *s, enum sl_err *rc, struct sl_error *err);
 
 #endif

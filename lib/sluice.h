@@ -54,7 +54,8 @@
 // Memory   Options, and strings that are passed, are copied. A session is freed
 //          by sluice_close, a closure by sluice_finish or sluice_fail: neither
 //          pointer may be used after that. The two vectors are the session's;
-//          their addresses stay until the job has ended there. A
+//          their addresses stay until sluice_take says that the job has ended
+//          (or is at fault), or the session has had eight other jobs since. A
 //          range of the gradient that was said to be ready, and all of it after
 //          sluice_end, is not to be touched before the next sluice_begin.
 // Units    elements (f32), samples, steps of the closure; milliseconds, -1: no
@@ -90,7 +91,8 @@ struct sluice_options {
                              // coordinators of which one leads; NULL: the
                              // variable SLUICE_COORDINATOR, else the socket of
                              // this user's `sluice up`, else 127.0.0.1:7070
-    const char *name;        // this worker's, in reports; NULL: host and pid
+    const char *name;        // this worker's, in reports, 1 to 200 bytes; NULL:
+                             // host and pid
     const char *device;      // what computes, for people: "torch, 2 threads"
     uint64_t job; // number of the only job to work for; 0: any external one
     const char *tls_ca, *tls_cert, *tls_key; // PEM files, all three or none
@@ -136,7 +138,8 @@ SLUICE_API const char *sluice_err_text(int code);
 // Sends the library's log lines of this process (JSON, end with '\n', no 0
 // behind) to line(arg, text, len) from now on, on any thread; `text` holds
 // during the call, which must not call this library. NULL, the default, drops
-// them. Call it before the first session is opened.
+// them. Call it before the first session, or client or worker of tasks, is
+// opened.
 SLUICE_API void sluice_set_log(void (*line)(void *arg, const char *text,
                                             size_t len),
                                void *arg);
@@ -176,9 +179,10 @@ SLUICE_API void sluice_close(struct sluice *s);
 
 // Waits up to wait_ms for the next closure and sets *out. SL_ESTATE: one is
 // under way. SL_ETIMEDOUT: there was none; SL_ENOENT: a job that this session
-// has trained has ended, which is returned once (take again for other jobs);
-// SL_ECANCELED: the session drains. Any other error is a fault of a job, which
-// the coordinator is told too.
+// has trained has ended, which is returned once, and its vectors are freed
+// (take again for other jobs); SL_ECANCELED: the session drains. Any other
+// error is a fault of a job, which the coordinator is told too; the session
+// goes on.
 SLUICE_API enum sl_err sluice_take(struct sluice *s, int64_t wait_ms,
                                    struct sluice_closure **out,
                                    struct sl_error *err);
@@ -197,13 +201,14 @@ struct sluice_info {
     uint64_t elements;  // elements of each flat vector
     uint32_t variables; // how many
 
-    // In allreduce mode a closure is one step of these, which sluice_begin
-    // names: this rank's slot of a round. In hybrid mode it is one micro-batch
-    // of one step. Else 0:
+    // In allreduce mode the closure is one step of that which these numbers
+    // describe: this rank's slot of a round, as sluice_begin names it. In
+    // hybrid mode it is one micro-batch of one step. Else 0:
     uint32_t ranks, rank; // size of the ring or group; this rank's number
     uint64_t generation;  // its number: another set of ranks has another
     uint64_t rounds;      // allreduce: rounds that the parameters have had
-    uint64_t redone;      // steps that this rank had computed for nothing
+    uint64_t redone;      // steps (hybrid: micro-batches) that this rank had
+                          // computed for nothing
     // What it will most probably compute next, of this epoch: to be read ahead.
     uint64_t next_first, next_count; // positions; 0: not known
     uint32_t tables;                 // how many sparse tables the job has
@@ -256,7 +261,10 @@ SLUICE_API void sluice_samples(const struct sluice_closure *c, uint64_t first,
 // sluice_end; aligned to 64 bytes. NULL in a session by range.
 SLUICE_API const float *sluice_params(const struct sluice_closure *c);
 // Returns the vector for the gradient, which the program writes before
-// sluice_ready or sluice_end; aligned to 64 bytes. NULL in a session by range.
+// sluice_ready or sluice_end; aligned to 64 bytes. What sluice_begin leaves
+// there is undefined, and an element that is not written is sent as it is: all
+// are to be written but those of absent variables (sluice_absent). NULL in a
+// session by range.
 SLUICE_API float *sluice_grads(const struct sluice_closure *c);
 
 struct sluice_step {
@@ -473,8 +481,9 @@ struct sluice_result {
 // Ends the step with result `r` (NULL: all of it is 0): its gradient is whole.
 // A part of it that is not finite is counted and not applied, or fails the job,
 // as train.nonfinite says. SL_OK does not say that the step is counted: the
-// next sluice_begin names another step, or this one again. SL_ESTATE: no step
-// is under way. SL_ECANCELED: the closure was lost. SL_ERANGE: more rows than a
+// next sluice_begin names another step, or this one again. By range it waits
+// while too much is on its way; else it does not wait. SL_ESTATE: no step is
+// under way. SL_ECANCELED: the closure was lost. SL_ERANGE: more rows than a
 // push may have; it and SL_ENOMEM leave the step under way, and nothing has
 // left then.
 SLUICE_API enum sl_err sluice_end(struct sluice_closure *c,
@@ -482,14 +491,16 @@ SLUICE_API enum sl_err sluice_end(struct sluice_closure *c,
                                   struct sl_error *err);
 
 // Tells that the program makes progress, so that a long step is not taken for
-// one that hangs (train.stall_seconds). Any call on the closure does so, too.
-// On the session's thread, like all calls on a closure.
+// one that hangs (train.stall_seconds). sluice_begin, and each call between it
+// and sluice_end that returns an error code, does so, too. On the session's
+// thread, like all calls on a closure.
 SLUICE_API void sluice_alive(struct sluice_closure *c);
 
 // Ends the closure, reports it to the coordinator and frees it; `c` may not be
 // used any more. It is reported as done if sluice_begin said `none`, as lost if
 // a call said so, as failed if a call gave another error than SL_ESTATE,
-// SL_ERANGE, SL_EINVAL or SL_ENOMEM; else it is handed back undone for the
+// SL_ERANGE, SL_EINVAL, SL_ENOMEM or the SL_ENOTSUP of sluice_absent; else (a
+// step may be under way) it is handed back undone for the
 // reason `why` (copied; NULL: none is given), and another worker gets it. If a
 // rank's closure is handed back undone, the rank's lease ends and the ring goes
 // on without it: waits then for the step that the ring is at. Any other closure

@@ -86,9 +86,11 @@ SLUICE_API enum sl_err sluice_tasks_open(struct sluice_tasks **out,
 
 // Schedules a task for handler `name` with the payload body[bytes], both of
 // which are copied, and sends it soon, together with others. *number is the
-// task's number, from 1. Waits up to wait_ms while the queue is full or 64 MiB
-// of payloads are not sent yet, and with a client name until the coordinator
-// has answered first, else SL_ETIMEDOUT. SL_EINVAL: the payload is too large,
+// task's number, from 1. Waits up to wait_ms while as many of this client's
+// tasks have not ended as options.limit says (0: 10,000), or 64 MiB of payloads
+// are not sent yet, and with a client name until the coordinator has answered
+// first, else SL_ETIMEDOUT. Tasks that a queue full of others' has no space for
+// wait here, unsent, without an error. SL_EINVAL: the payload is too large,
 // or `name` is no name; SL_ENOMEM. SL_EDENIED, SL_EAUTH or another error: the
 // coordinator refuses this client, now and in every later call.
 SLUICE_API enum sl_err sluice_tasks_schedule(struct sluice_tasks *t,
@@ -142,7 +144,9 @@ SLUICE_API enum sl_err sluice_tasks_cancel(struct sluice_tasks *t,
 SLUICE_API uint64_t sluice_tasks_open_count(struct sluice_tasks *t);
 
 // Sends scheduled tasks and pending acknowledgements, for two seconds at most,
-// and frees the client: what was not sent then is lost. NULL is allowed.
+// and frees the client: what was not sent then is lost. Wishes to cancel are
+// not waited for. Accepted tasks are done all the same; those of a client
+// without a name count against the queue's limit from then on. NULL is allowed.
 SLUICE_API void sluice_tasks_close(struct sluice_tasks *t);
 
 // ---- the worker: serves tasks with its handlers

@@ -33,7 +33,7 @@ struct queued_task {
 struct result {
     struct list_node node;
     struct sluice_task_ended ended;
-    uint8_t bytes[]; // the result or the error
+    uint8_t bytes[]; // result, and behind it the error: `ended` points there
 };
 
 struct numbers { // numbers of tasks that a call will name

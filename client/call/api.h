@@ -63,7 +63,8 @@ int64_t api_timeout_ms(const struct api_client *a);
 // of a list are tried. If the connection failed, though a process listens at
 // one, the call is made again in the rest of --timeout; if none listens, it
 // fails at once (SL_EUNAVAIL). SL_EAUTH: certificates that do not fit;
-// SL_EINVAL: also a server that is no coordinator; else the coordinator's own
+// SL_EINVAL: also a server that is no coordinator; SL_ECORRUPT and others of
+// wire_unpack_*: an answer that cannot be read; else the coordinator's own
 // errors.
 #define API_PROTOTYPE(name, METHOD, Request, Reply, reply)                     \
     enum sl_err api_##name(struct api_client *a,                               \

@@ -87,11 +87,13 @@ enum sl_err out_write(const char *text, size_t len, struct sl_error *err);
 // returns `rc`. Releases the text in every case.
 enum sl_err out_text(struct buf *text, enum sl_err rc, struct sl_error *err);
 
-// Writes `object` to stdout with "schema_version" in front, indented, with a
-// newline. Takes the reference in every case; NULL is SL_ENOMEM.
+// Writes `object` to stdout with "schema_version" in front (its own value if it
+// has that key, else PBJSON_SCHEMA_VERSION), indented, with a newline; in the
+// form JSONL on one line, in YAML as a document that "---" begins. Takes the
+// reference in every case; NULL is SL_ENOMEM.
 enum sl_err out_json(json_t *object, struct sl_error *err);
 
-// Writes `object` as out_json does, on one line.
+// Writes `object` as out_json does, on one line, unless the form is YAML.
 enum sl_err out_json_line(json_t *object, struct sl_error *err);
 
 // Writes the message `msg` as out_json does.

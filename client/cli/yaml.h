@@ -33,8 +33,8 @@ enum sl_err yaml_read(json_t **out, json_t **lines, const char *name,
                       const char *text, size_t len, struct sl_error *err);
 
 // Appends an object as YAML that yaml_read, within its limits, reads as the
-// same; short values stand on one line. No key in it is empty. SL_ENOMEM: `out`
-// may hold a part.
+// same; short values stand on one line. Neither the object (for which nothing
+// is appended) nor a key in it is empty. SL_ENOMEM: `out` may hold a part.
 enum sl_err yaml_write(struct buf *out, const json_t *object);
 
 #endif

@@ -73,8 +73,10 @@ void doctor_space(struct findings *f, const char *folder);
 // ---- checks of places (doctor_places.c)
 
 // Asks each place of --data-allow, as a worker would, with the keys of the
-// store: FINDING_BAD if it does not answer, or forbids it; FINDING_WARN for a
-// prefix of S3 without objects. Waits for the network.
+// store: FINDING_BAD if it does not answer, or a bucket forbids it;
+// FINDING_WARN for a prefix of S3 without objects; FINDING_NOTE for a web
+// server that forbids the prefix itself, as it need not have one. Waits for the
+// network.
 void doctor_places(struct findings *f, const struct conf *conf);
 
 // ---- checks of TLS and the network (doctor_net.c)
@@ -92,9 +94,11 @@ void doctor_coordinator(struct findings *f, const struct conf *conf);
 // ---- checks of certificates (doctor_certs.c): which would be refused, and why
 
 // Checks our own certificate, --tls-cert, and those of the folder --certs, if
-// they are given: *.crt, and *.pem by their dates alone. FINDING_BAD: without a
-// role, not signed by the folder's ca.crt, revoked by its ca.crl, or expired;
-// FINDING_WARN: expires soon (TLS_SOON_DAYS).
+// they are given: *.crt but ca.crt, and *.pem by their dates alone.
+// FINDING_BAD: without a role, not signed by the folder's ca.crt, revoked by
+// its ca.crl, expired, or a *.crt that cannot be read; FINDING_WARN: expires
+// soon (TLS_SOON_DAYS). Our own is not compared with an authority (doctor_tls
+// does).
 void doctor_certs(struct findings *f, const struct conf *conf);
 // Dials up to 256 psservers of `reply` that are on a network and alive, as a
 // worker would; adds a FINDING_BAD for each that is not reached, or has no

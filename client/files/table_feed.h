@@ -46,8 +46,8 @@ struct feed_file {
 struct table_feed {
     char *folder;            // owned
     const char *id, *table;  // borrowed: "j-1", name of the table
-    char *job;               // owned: folder of the job in the store; NULL: no
-                             // cut was added yet
+    char *job;               // owned: folder of the job in the store, also of
+                             // an add that failed; NULL: none was tried yet
     uint32_t dim, most;      // deltas behind a base before a new one
     struct feed_file *files; // owned; those of index.json, in its order
     size_t count;
@@ -72,8 +72,9 @@ void table_feed_release(struct table_feed *f);
 // lives until the next table_feed_add. NULL: there is none yet.
 const struct feed_file *table_feed_last(const struct table_feed *f);
 
-// Adds the table `x`, with all shards named, of cut `cut` from 1 on, which must
-// not be the last one that was added: writes a base if there is none, else a
+// Adds the table `x`, with all shards named and rows of f->dim numbers, of cut
+// `cut` from 1 on, which must not be the last one that was added: writes a base
+// if there is none, else a
 // delta, and beside it a base if one is due; then index.json. Fetches rows that
 // psservers have, by way of the folder (table_export_fetch). `job` is the name
 // of the job's folder in the store: SL_EEXIST if the feed has another one. The

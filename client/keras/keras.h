@@ -66,8 +66,9 @@ enum sl_err keras_fill(json_t *spec, const json_t *said, const struct keras *k,
                        struct buf *notes, const char *name,
                        struct sl_error *err);
 
-// Adds the changes of images that the model begins with to data.train of
-// `spec`, unless that has augment; without data.train, says them in `notes`.
+// Adds the changes of images that the model begins with (k->augment itself, by
+// a reference) to data.train of `spec`, unless that has augment; without
+// data.train, says them in `notes`.
 // SL_ENOMEM.
 enum sl_err keras_fill_augment(json_t *spec, const struct keras *k,
                                struct buf *notes, struct sl_error *err);

@@ -86,11 +86,11 @@ struct keras_call {
     uint32_t suffix;    // number behind the name of its node; 0: none
 };
 
-// Sets *out to call `i` of `layer`, one of those that it lists (inbound_nodes),
-// and counts its inputs in g->edges. `numbers`: the name of each layer of its
-// model -> its number + 1. SL_ENOTSUP: it is called with an argument that is
-// not known, or has too many inputs; SL_EINVAL: it reads nothing, or what is no
-// layer.
+// Sets *out to call `i` of `layer`, which has a class and a name: one of those
+// that it lists (inbound_nodes), and counts its inputs in g->edges. `numbers`:
+// the name of each layer of its model -> its number + 1. SL_ENOTSUP: it is
+// called with an argument that is not known, or has too many inputs; SL_EINVAL:
+// it reads nothing, or what is no layer.
 enum sl_err keras_call(struct keras_call *out, struct keras_graph *g,
                        const struct strmap *numbers, const json_t *layer,
                        size_t i);

@@ -31,8 +31,11 @@ typedef enum sl_err (*keras_take_fn)(struct keras_take *t,
 struct keras_rule {
     const char *key;
     keras_take_fn take;
-    const char *field;     // field of LayerSpec; NULL: called as the key
-    const char *otherwise; // as JSON: what needs not be said, or alone may be
+    const char *field; // field of LayerSpec; NULL: called as the key
+    // What needs not be said, or alone may be: as JSON; for take_activation,
+    // and initializers, a bare word. NULL: nothing; but not for take_only,
+    // take_initial, take_initializer and take_bias.
+    const char *otherwise;
 };
 
 // Each takes argument `value` of rule `r` for the layer at hand: it sets

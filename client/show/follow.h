@@ -64,7 +64,9 @@ enum sl_err follow_open(struct follow_stream **out, struct api_client *api,
 // Waits for the next event, for wait_ms at most (0 or more), and sets *event;
 // FOLLOW_NOTHING if there was none. Statuses that came since but the newest are
 // left out; its strings are as those of a reply (api.h). Dials again if the
-// stream broke. After FOLLOW_FAILED the caller calls follow_close.
+// stream broke. After FOLLOW_FAILED, and after the status of a job that has
+// ended, the caller calls follow_close: the stream's end behind that status
+// would be told as FOLLOW_AWAY.
 void follow_next(struct follow_stream *f, int wait_ms,
                  struct follow_event *event);
 // Ends the watch, and waits for its last callback; signals stay blocked
@@ -74,13 +76,16 @@ void follow_close(struct follow_stream *f);
 // ---- the whole of it, as submit, watch and wait do
 
 struct follow_options {
-    bool quiet;        // no progress, no evaluations
+    bool quiet;        // no progress, no evaluations, no reduced rates
     bool cancel;       // Ctrl-C and SIGTERM stop the job instead of detaching,
                        // and the watch goes on; a second one ends it
     bool summary_text; // print the closing table (or its JSON)
-    bool lines;        // with -o json each status is one too, on one line
-    const char *summary; // where summary.json goes, "-": stdout; NULL: nowhere
-    int64_t period_ms;   // between lines where stderr is no terminal
+    bool lines;        // only with -o json: each status goes to stdout, too, on
+                       // one line
+    const char *summary; // where summary.json goes; "-": stdout, and
+                         // evaluations to stderr; NULL: nowhere
+    int64_t period_ms;   // between statuses of `lines`, or lines of progress
+                         // where stderr is no terminal
     uint64_t until_step; // end with 0 when so many steps are counted; 0: no
     const char *tensorboard; // a folder for curves; NULL: none are written
     bool histograms;         // and of the delays of updates too

@@ -21,9 +21,9 @@ struct patience {
 // answer.
 struct patience patience_of(const struct conf *conf);
 
-// Sleeps a little, longer each time, up to about a second, but not beyond the
-// end of the patience, or until a signal comes, and returns true: ask again.
-// Returns false, at once, if the patience is over.
+// Sleeps a little, 50 ms at first and twice as long each time, up to 1.6 s, but
+// not beyond the end of the patience, or until a signal comes, and returns
+// true: ask again. Returns false, at once, if the patience is over.
 bool patience_wait(struct patience *p);
 
 #endif

@@ -23,8 +23,8 @@ const char *shards_median(const Sluice__V1__ShardCounts *c);
 const char *shards_most(const Sluice__V1__ShardCounts *c);
 
 // Appends "2,560 shards, 156.3 MiB, counted 1,200 to 1,204; --shards lists
-// them", and how many wait for a psserver, if any does: a line each. Appends
-// nothing for a job without shards.
+// them", and how many wait for a psserver, if any does: a line each. A shard
+// without counts has counted 0. Appends nothing for a job without shards.
 enum sl_err shards_text(struct buf *out, const Sluice__V1__JobStatus *s);
 
 #endif

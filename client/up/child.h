@@ -62,7 +62,8 @@ struct child {
     enum child_state state;
     pid_t pid; // 0: not running
     uint64_t start_at_ms, started_ms;
-    unsigned quick_deaths; // deaths in a row within 10 s of the start
+    unsigned quick_deaths; // deaths in a row, each but the first within 10 s of
+                           // its start
     unsigned bad_exits;    // exits in a row with a code that says "permanent"
 };
 

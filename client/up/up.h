@@ -98,8 +98,10 @@ bool up_detach(int *ready, int *code);
 // and stdin is empty.
 void up_detached(struct up *u);
 
-// Runs the cluster until it is stopped (up.c), and waits so long; sets u->code.
-// Once all children are ready it writes DIR/address, says so on stdout and to a
+// Runs the cluster until it is stopped (up.c), and waits so long; all children
+// have ended when it returns. Sets u->code: CLI_EXIT_OK if a signal stopped a
+// cluster that was up, CLI_EXIT_INTERRUPTED if it was not up yet. Once all
+// children are ready it writes DIR/address, says so on stdout and to a
 // service manager, and calls up_detached if u->ready is not -1. Not ready
 // within a minute each, coordinator and rest, or a child that ends before:
 // CLI_EXIT_FAILED, and the cluster is taken down. SIGINT, SIGTERM or SIGHUP

@@ -5,10 +5,12 @@
 //     DIR/up.pid           its pid, for `sluice down`
 //     DIR/address          where the coordinator listens, once all is ready
 //     DIR/<name>.pid       a child's pid
-//     DIR/ps-<i>.sock      psservers listen here
+//     DIR/<name>.sock      psservers and workers listen here, unless the path
+//                          is too long for a socket
+//     DIR/notify.sock      children report here that they are ready; likewise
 //     DIR/log/<name>.log   what they say, and before it <name>.log.1; up.log:
 //                          what `sluice up --detach` says itself
-//     DIR/coordinator/ DIR/ps-<i>/    their state
+//     DIR/<name>/          a child's state
 //     DIR/checkpoints/     the cuts' files, shared by all
 //
 // After an orderly end only log/, the state and checkpoints/ are left.
