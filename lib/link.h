@@ -2,8 +2,9 @@
 // lib/link.h -- a way to the coordinator for calls: a loop with a thread, and
 // lines, on each of which one call is under way at a time.
 //
-// Threads  link_open, _start, _stop and _release: the user's. line_call and
-//          what is answered: the loop's.
+// Threads  link_open, _start, _stop and _release: the user's, and line_release
+//          after link_stop. line_call, line_cancel and what is answered: the
+//          loop's.
 // Memory   a reply holds until the line's next call; requests and options are
 //          read during the call. A line that was used stays where it is until
 //          link_release has returned.

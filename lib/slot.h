@@ -133,7 +133,7 @@ void slot_fail(struct sluice_closure *c, const struct sl_error *failed,
 bool slot_news_locked(const struct lib_slot *t);
 // Takes the gradient on offer as closure `c`, sets its lease, key, positions
 // and what its info says of a ring, and returns true; false if none is on offer
-// any more, and `c` is untouched.
+// any more, or it is to be withdrawn, and `c` is untouched.
 bool slot_grab(struct lib_slot *t, struct sluice_closure *c);
 
 // Begins the slot's only step and describes it in *out; after slot_end *out

@@ -91,9 +91,11 @@ struct sluice_options {
                              // coordinators of which one leads; NULL: the
                              // variable SLUICE_COORDINATOR, else the socket of
                              // this user's `sluice up`, else 127.0.0.1:7070
-    const char *name;        // this worker's, in reports, 1 to 200 bytes; NULL:
-                             // host and pid
-    const char *device;      // what computes, for people: "torch, 2 threads"
+    // This worker's, 1 to 200 bytes, unique in the cluster: a later session of
+    // the same name takes the place of this one, which is then refused. NULL:
+    // host and pid, so that several sessions of a process need names.
+    const char *name;
+    const char *device; // what computes, for people: "torch, 2 threads"
     uint64_t job; // number of the only job to work for; 0: any external one
     const char *tls_ca, *tls_cert, *tls_key; // PEM files, all three or none
     unsigned io_threads;                     // 0: one per two cores
@@ -498,9 +500,10 @@ SLUICE_API void sluice_alive(struct sluice_closure *c);
 
 // Ends the closure, reports it to the coordinator and frees it; `c` may not be
 // used any more. It is reported as done if sluice_begin said `none`, as lost if
-// a call said so, as failed if a call gave another error than SL_ESTATE,
-// SL_ERANGE, SL_EINVAL, SL_ENOMEM or the SL_ENOTSUP of sluice_absent; else (a
-// step may be under way) it is handed back undone for the
+// a call said so (SL_ECANCELED), as failed if an error has ended the attempt:
+// each later call gives that again. (SL_ESTATE, SL_ERANGE, SL_EINVAL and
+// SL_ENOMEM, as the calls name them, and SL_ENOTSUP of sluice_absent do not end
+// it.) Else, also with a step under way, it is handed back undone for the
 // reason `why` (copied; NULL: none is given), and another worker gets it. If a
 // rank's closure is handed back undone, the rank's lease ends and the ring goes
 // on without it: waits then for the step that the ring is at. Any other closure

@@ -47,8 +47,8 @@ int verb_import(struct cli *cli);
 // Lists jobs, the newest first: --limit of them or --all, or those called
 // --name (jobs.c).
 int verb_jobs(struct cli *cli);
-// Shows JOB with its shards, or without JOB the coordinator and its members
-// (status_verb.c).
+// Shows JOB with its shards, of which many are two lines without --shards, or
+// without JOB the coordinator and its members (status_verb.c).
 int verb_status(struct cli *cli);
 // Lists the workers, or with --suspect those that an audit found wrong
 // (members.c).
@@ -104,22 +104,22 @@ int verb_quota(struct cli *cli);
 // Shows how large the sparse tables of JOB are, of all psservers together or
 // --by-psserver (table_list.c).
 int verb_tables(struct cli *cli);
-// Lists queues of tasks, or with QUEUE its tasks; with --delete QUEUE deletes a
-// queue with all that is in it (tasks.c).
+// Lists queues of tasks, or with QUEUE its tasks, the oldest --limit of them;
+// with --delete QUEUE deletes a queue with all that is in it (tasks.c).
 int verb_tasks(struct cli *cli);
 // Prints a token for the dashboard, which stands for the certificate --tls-cert
 // for the time --for; asks no coordinator (cert_token.c).
 int verb_token(struct cli *cli);
 // Records for --seconds what every process does for JOB, and writes it as a
-// Chrome trace to the file -o (trace.c). Processes without spans are named on
-// stderr; that is no failure.
+// Chrome trace to the file -o, else trace.json (trace.c). Processes without
+// spans are named on stderr; that is no failure.
 int verb_trace(struct cli *cli);
-// Writes the charts of JOB as one HTML file, -o (report.c).
+// Writes the charts of JOB as one HTML file, -o, else report.html (report.c).
 int verb_report(struct cli *cli);
-// Writes a checkpoint of JOB, or that of the manifest --from without a
-// coordinator, as one safetensors file, --to, or "j-N.safetensors" here: its
-// variables, or the rows of --table, or what of them changed --since a cut
-// (export.c).
+// Writes a checkpoint of JOB (--cut, --best, else the one that it ended with,
+// or the last), or that of the manifest --from without a coordinator, as one
+// safetensors file, --to, or "j-N.safetensors" here: its variables, or the rows
+// of --table, or what of them changed --since a cut (export.c).
 int verb_export(struct cli *cli);
 // Writes --table of JOB into the folder --to, and after each checkpoint what
 // changed, until the job ends; with --once what is new now (table_follow.c).

@@ -21,8 +21,9 @@
 enum follow_kind {
     FOLLOW_STATUS,    // event.status is new
     FOLLOW_NOTHING,   // the time is up
-    FOLLOW_AWAY,      // the stream broke or ended: event.err; said once, until
-                      // a status comes again
+    FOLLOW_AWAY,      // the stream broke or ended: event.err, without a text if
+                      // the coordinator ended it; said once, until a status
+                      // comes again
     FOLLOW_INTERRUPT, // Ctrl-C, or SIGTERM
     FOLLOW_FAILED,    // event.err: the job is not there any more, a status that
                       // cannot be read, or the like
