@@ -103,9 +103,9 @@ struct sluice_options {
 
     // For jobs in allreduce and hybrid mode: where other ranks reach this one,
     // "127.0.0.1:0" if it is NULL; the address that they dial, if that is
-    // another one. In allreduce: a folder for this rank's parts of checkpoints,
-    // which all ranks may share (NULL: none are written, and the job does not
-    // end).
+    // another one. In allreduce: a folder, made if it is missing, for this
+    // rank's parts of checkpoints, which all ranks may share (NULL: none are
+    // written, and the job does not end).
     const char *listen, *advertise, *store;
 
     // A model that is larger than memory, in mode async: no vectors are kept,

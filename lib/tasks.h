@@ -30,6 +30,8 @@
 //          sluice_serving_end; both at most until the close.
 // Units    bytes, at most SLUICE_TASK_BYTES; milliseconds, -1: no limit, 0: a
 //          look without waiting. `body` and `result` may be NULL if bytes is 0.
+//          Names of queues, handlers, clients and workers have 1 to 200 bytes
+//          of UTF-8 that can be shown, without blanks at their ends.
 // Errors   as sluice.h has them; a call that fails leaves its outputs as they
 //          were. A coordinator that is away is waited for.
 #ifndef SLUICE_TASKS_H
