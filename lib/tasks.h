@@ -37,7 +37,7 @@
 #ifndef SLUICE_TASKS_H
 #define SLUICE_TASKS_H
 
-#include "lib/sluice.h"
+#include "sluice.h" // beside it, here and where both are installed
 
 #ifdef __cplusplus
 extern "C" {

@@ -5,6 +5,7 @@ does counts once while it is killed."""
 import os
 import re
 import subprocess
+import tempfile
 
 from cluster import BIN, LIMIT, ROOT, Cluster, Failed, check, check_counts, check_equal, main
 from external_test import Program, Programs, check_learnt, linear_job
@@ -67,13 +68,22 @@ def only_its_own_names_are_seen():
 
 
 def the_header_is_c_and_cplusplus():
-    """tasks.h, which includes sluice.h."""
-    for language, compiler in (("c", "cc"), ("c++", "c++")):
-        done = subprocess.run(
-            [compiler, "-x", language, "-Wall", "-Wextra", "-Werror", "-pedantic",
-             "-fsyntax-only", f"-I{ROOT}", "-include", "lib/tasks.h", os.devnull],
-            capture_output=True, text=True, check=False)
-        check_equal(done.returncode, 0, f"{language}: {done.stderr}")
+    """tasks.h, which includes sluice.h: in the repository, and where it is installed,
+    with the one flag that pkg-config gives."""
+    with tempfile.TemporaryDirectory() as prefix:
+        subprocess.run(
+            ["cmake", f"-DCMAKE_INSTALL_PREFIX={prefix}", "-P",
+             str(BIN.parent / "lib" / "cmake_install.cmake")],
+            env={k: v for k, v in os.environ.items() if k != "DESTDIR"},
+            capture_output=True, check=True)
+        for language, compiler in (("c", "cc"), ("c++", "c++")):
+            for folder, header in ((ROOT, "lib/tasks.h"),
+                                   (f"{prefix}/include/sluice", "tasks.h")):
+                done = subprocess.run(
+                    [compiler, "-x", language, "-Wall", "-Wextra", "-Werror", "-pedantic",
+                     "-fsyntax-only", f"-I{folder}", "-include", header, os.devnull],
+                    capture_output=True, text=True, check=False)
+                check_equal(done.returncode, 0, f"{language}, {header}: {done.stderr}")
 
 
 if __name__ == "__main__":
