@@ -228,8 +228,10 @@ enum sl_err closure_of_slot(struct sluice *s, struct sluice_closure **out,
 // the address that ownsock_find writes to `own`, which looks for a running
 // cluster and may wait. Never NULL; borrowed from one of these.
 const char *lib_coordinator(char own[OWNSOCK_BYTES], const char *said);
-// Returns a copy of `said`, or of "host-pid" if it is NULL; the caller frees it
-// (sl_free). NULL: no memory.
+// Returns a copy of `said`. If it is NULL, makes a name: the process's first
+// such call returns "host-pid", later ones "host-pid-2" and so on, since a
+// session replaces another of its name. The caller frees it (sl_free). NULL: no
+// memory. Any thread.
 char *lib_name(const char *said);
 // Sets *tls to the paths of the three files, which are borrowed and not read
 // here, or to zeroes if all are NULL. SL_EINVAL: only one or two are given;

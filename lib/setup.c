@@ -3,6 +3,7 @@
 // the coordinator, a name, files of TLS; the log; names of errors.
 #include "lib/inner.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,11 +74,18 @@ const char *lib_coordinator(char own[OWNSOCK_BYTES], const char *said)
 
 char *lib_name(const char *said)
 {
-    char host[256] = "host", name[300];
+    static atomic_uint made; // names without a name from the program
+    char host[256] = "host", nth[16] = "", name[300];
+    unsigned before;
 
+    if (said != NULL)
+        return sl_strdup(said);
+    before = atomic_fetch_add(&made, 1);
+    if (before > 0)
+        snprintf(nth, sizeof(nth), "-%u", before + 1);
     (void)gethostname(host, sizeof(host) - 1);
-    snprintf(name, sizeof(name), "%s-%d", host, (int)getpid());
-    return sl_strdup(said != NULL ? said : name);
+    snprintf(name, sizeof(name), "%s-%d%s", host, (int)getpid(), nth);
+    return sl_strdup(name);
 }
 
 enum sl_err lib_tls(struct rpc_tls *tls, const char *ca, const char *cert,

@@ -92,8 +92,9 @@ struct sluice_options {
                              // variable SLUICE_COORDINATOR, else the socket of
                              // this user's `sluice up`, else 127.0.0.1:7070
     // This worker's, 1 to 200 bytes, unique in the cluster: a later session of
-    // the same name takes the place of this one, which is then refused. NULL:
-    // host and pid, so that several sessions of a process need names.
+    // the same name takes the place of this one, which is then refused. NULL: a
+    // name made of host and pid, and from the process's second session without
+    // a name on of a number: "host-pid", "host-pid-2".
     const char *name;
     const char *device; // what computes, for people: "torch, 2 threads"
     uint64_t job; // number of the only job to work for; 0: any external one

@@ -159,7 +159,7 @@ struct sluice_serving_options {
     size_t size; // sizeof(struct sluice_serving_options)
     const char *coordinator;
     const char *queue; // the only queue to serve; NULL: any
-    const char *name;  // this worker's, in reports; NULL: host and pid
+    const char *name;  // this worker's, in reports; NULL: as a session's
     const char *const *handlers;
     size_t handlers_count; // 1 to 1000
     const char *tls_ca, *tls_cert, *tls_key;

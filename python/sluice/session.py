@@ -479,7 +479,9 @@ class Session:
 
     coordinator  "host:port" or "unix:/path"; None: $SLUICE_COORDINATOR, else
                  the socket of your own `sluice up`, else 127.0.0.1:7070
-    name         of this worker in reports; unique in the cluster
+    name         of this worker, unique in the cluster: a later session of the name
+                 takes its place. None: host and pid, and from the process's second
+                 session without a name on a number
     job          number of the only job to work for; 0: any external one
     tls          "certs/worker" or (ca, cert, key)
     wait         seconds to wait for the coordinator; None: as long as it takes

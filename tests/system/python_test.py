@@ -5,11 +5,12 @@ while it is killed, a signal drains it; and jobs as a client sees them."""
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 
-from cluster import (BIN, LONG_LEASE, ROOT, Cluster, check, check_counts, check_equal, main,
+from cluster import (BIN, LIMIT, LONG_LEASE, ROOT, Cluster, check, check_counts, check_equal, main,
                      wait_for)
 from external_test import Program, Programs, check_learnt, linear_job
 
@@ -149,6 +150,29 @@ def others_go_on_while_one_waits():
             thread.join()
 
 
+TWO = """
+import sys, sluice
+first = sluice.Session(sys.argv[1], wait=60)
+second = sluice.Session(sys.argv[1], wait=60)
+print(sys.stdin.read())
+for session in (first, second):
+    try:
+        session.take(wait=0)
+    except TimeoutError:
+        print("is there")
+"""
+
+
+def sessions_without_a_name_do_not_replace_each_other():
+    with Cluster(psservers=0, workers=0, coordinator_args=LONG_LEASE) as c:
+        with subprocess.Popen([sys.executable, "-c", TWO, c.address], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True) as two:
+            name = f"{socket.gethostname()}-{two.pid}"
+            c.wait_attached(name, f"{name}-2")
+            said, _ = two.communicate(timeout=60 * LIMIT)
+            check_equal(said.split("\n")[1:-1], ["is there"] * 2, "sessions")
+
+
 def an_error_has_the_size_that_it_has_in_c():
     """Else the library writes behind it."""
     header = (ROOT / "common" / "base" / "status.h").read_text()
@@ -179,4 +203,4 @@ if __name__ == "__main__":
     main([an_error_has_the_size_that_it_has_in_c, numpy_programs_train_and_die, what_killed_programs_did_adds_up,
           a_signal_drains,
           a_session_works_for_one_job_alone, others_go_on_while_one_waits,
-          what_is_wrong_is_said])
+          sessions_without_a_name_do_not_replace_each_other, what_is_wrong_is_said])
