@@ -151,6 +151,7 @@ class Coordinator:
         self._changed = threading.Condition()
         self._futures: Dict[int, Future] = {}
         self._early: Dict[int, Any] = {}  # ends of tasks that schedule still returns
+        self._over: Any = None  # how all others end, once this client is refused
         self._failed: Optional[Future] = None  # the first, until join has told
         self._closing = False
         self._reader = threading.Thread(target=self._read, daemon=True,
@@ -209,7 +210,7 @@ class Coordinator:
     def _known(self, number: int, name: str) -> Future:
         future = Future(self, number, name)
         with self._changed:
-            early = self._early.pop(number, None)
+            early = self._early.pop(number, self._over)
             if early is None:
                 self._futures[number] = future
             else:
@@ -259,13 +260,25 @@ class Coordinator:
         if state == FAILED and self._failed is None:
             self._failed = future
 
+    def _refuse(self, why: str) -> None:
+        """Ends what the library has not: it had no memory to say that a task failed."""
+        with self._changed:
+            self._over = (FAILED, why, 0)
+            futures, self._futures = self._futures, {}
+            for future in futures.values():
+                self._end(future, *self._over)
+            self._changed.notify_all()
+
     def _read(self) -> None:
         ended, count, error = (_Ended * AT_ONCE)(), c_size_t(), native.sl_error()
         take = native.lib().sluice_tasks_ended
         while not self._closing:
-            if take(self._open, SLICE_MS, ended, AT_ONCE, byref(count),
-                    byref(error)) != native.OK:
+            code = take(self._open, SLICE_MS, ended, AT_ONCE, byref(count), byref(error))
+            if code == native.ETIMEDOUT:
                 continue
+            if code != native.OK:  # refused for good: nothing will come any more
+                self._refuse(error.text.decode(errors="replace"))
+                return
             with self._changed:
                 for i in range(count.value):
                     e = ended[i]

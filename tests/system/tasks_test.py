@@ -210,6 +210,15 @@ def another_process_goes_on_for_a_client_that_was_killed():
                     check(False, "two processes are one client")
                 except sluice.TaskFailed as error:
                     check("another process" in str(error), str(error))
+                # Its thread ends: nothing will come any more, and a look that waits
+                # for nothing keeps a core busy.
+                wait_for("the older one's reader to end", lambda: not coord._reader.is_alive())
+                for refused in (lambda: coord.schedule("square", b"1"), coord.left):
+                    try:
+                        refused()
+                        check(False, "the older one is not refused any more")
+                    except sluice.Error as error:
+                        check("another process" in str(error), str(error))
                 check_equal(newer.schedule("square", b"7").fetch(30), b"49",
                             "of the newer one")
 
