@@ -9,6 +9,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/listing.h"
 #include "client/cli/verbs.h"
+#include "client/show/progress.h"
 
 #define AGAIN_MS 500
 
@@ -65,6 +66,15 @@ static enum sl_err print_event(const struct out *o, Sluice__V1__Event *e,
     return print_line(e, o->form == OUT_WIDE, err);
 }
 
+// True for the kinds of which a job has one at its end. Others may follow: a
+// checkpoint that was being written is made all the same.
+static bool tells_end(const char *kind)
+{
+    return strcmp(kind, "job-finished") == 0 ||
+           strcmp(kind, "job-failed") == 0 ||
+           strcmp(kind, "job-stopped") == 0 || strcmp(kind, "job-deleted") == 0;
+}
+
 static enum sl_err events_print_reply(struct events_reader *r,
                                       const Sluice__V1__EventsReply *reply,
                                       struct sl_error *err)
@@ -79,10 +89,7 @@ static enum sl_err events_print_reply(struct events_reader *r,
         Sluice__V1__Event *e = reply->events[i];
 
         rc = print_event(&r->cli->out, e, err);
-        r->ended = strcmp(e->kind, "job-finished") == 0 ||
-                   strcmp(e->kind, "job-failed") == 0 ||
-                   strcmp(e->kind, "job-stopped") == 0 ||
-                   strcmp(e->kind, "job-deleted") == 0;
+        r->ended = r->ended || tells_end(e->kind);
     }
     return rc;
 }
@@ -106,6 +113,22 @@ static enum sl_err page(struct events_reader *r, bool *more,
     r->request.newest = false;
     *more = reply->more;
     return events_print_reply(r, reply, err);
+}
+
+// Asks whether the job has ended already: then the event that tells so may lie
+// before those that are printed. To be called before a page is read: a job that
+// ends later tells it in a page.
+static enum sl_err events_look(struct events_reader *r, struct sl_error *err)
+{
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__JobStatus *status;
+    enum sl_err rc;
+
+    request.id = r->request.id;
+    rc = api_get(r->api, &request, &status, err);
+    if (rc == SL_OK)
+        r->ended = progress_ended(status->state);
+    return rc;
 }
 
 // Over restarts of the coordinator: ids go on.
@@ -146,6 +169,8 @@ int verb_events(struct cli *cli)
     r.request.after = (uint64_t)conf_int(cli->conf, "after");
     r.request.newest = r.request.after == 0;
     r.request.limit = (uint32_t)conf_int(cli->conf, "last");
+    if (rc == SL_OK && r.follow && cli_arg(cli, 0) != NULL)
+        rc = events_look(&r, &err);
     while (rc == SL_OK && more) {
         rc = page(&r, &more, &err);
         if (cli->out.form == OUT_JSON && !r.follow)

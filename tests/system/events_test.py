@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `sluice events` tells of a cluster in which things go wrong, and what
 pictures are made of."""
+import concurrent.futures
 import json
 import signal
 import subprocess
+import tempfile
 
 import grpc
 
@@ -112,6 +114,58 @@ def who_went_and_what_was_done_again_is_told_over_a_restart():
         check_equal(c.run("events", "j-99", want=3).stdout, "", "of nobody")
 
 
+class Pages(grpc.GenericRpcHandler):
+    """A coordinator that says these pages of events of a job, and no more."""
+
+    def __init__(self, state, *pages):
+        messages, _ = protocol(str(ROOT / "proto"))
+        self.events = grpc.protos("events.proto")
+        self.status = messages.JobStatus(job=1, id="j-1", name="played", state=state)
+        self.pages, self.at = list(pages), 0
+
+    def page(self, _request, context):
+        if not self.pages:
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "a page too many")
+        reply = self.events.EventsReply()
+        for kind in self.pages.pop(0):
+            self.at += 1
+            reply.events.add(id=self.at, unix_us=self.at, job=1, kind=kind, level="info",
+                             text=kind)
+        reply.last = self.at
+        return reply
+
+    def service(self, details):
+        answer = {"Events": self.page, "Get": lambda *_: self.status}.get(
+            details.method.split("/")[-1])
+        return answer and grpc.unary_unary_rpc_method_handler(
+            answer, response_serializer=lambda m: m.SerializeToString())
+
+
+def a_reader_ends_with_the_job_whatever_else_is_told():
+    """A checkpoint that was being written is made after the end of its job; and who
+    begins to read behind that end is not told of it."""
+    messages, _ = protocol(str(ROOT / "proto"))
+    with tempfile.TemporaryDirectory() as folder:
+        for state, pages in ((messages.JOB_RUNNING, (["job-runs"], ["job-stopped", "cut-made"])),
+                             (messages.JOB_RUNNING, (["job-runs"], ["cut-made"], ["job-deleted"])),
+                             (messages.JOB_RUNNING, (["job-finished", "cut-made"],)),
+                             (messages.JOB_STOPPED, (["cut-made"],)),
+                             (messages.JOB_FINISHED, ([],))):
+            server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
+            played = Pages(state, *pages)
+            server.add_generic_rpc_handlers((played,))
+            server.add_insecure_port(f"unix:{folder}/c.sock")
+            server.start()
+            done = subprocess.run(
+                [BIN / "sluice", "--coordinator", f"unix:{folder}/c.sock", "events", "j-1",
+                 "-f", "-o", "jsonl"], capture_output=True, text=True, timeout=60 * LIMIT,
+                check=False)
+            server.stop(None).wait()
+            check_equal((done.returncode, kinds(map(json.loads, done.stdout.splitlines()))),
+                        (0, sum(pages, [])), done.stderr)
+            check_equal(played.pages, [], "pages that were not read")
+
+
 def who_had_what_and_how_the_numbers_went_can_be_asked():
     # Each has a closure as soon as there is one, and keeps it.
     with Cluster(psservers=1, workers=2, coordinator_args=LONG_LEASE) as c:
@@ -140,4 +194,5 @@ def who_had_what_and_how_the_numbers_went_can_be_asked():
 
 if __name__ == "__main__":
     main([who_went_and_what_was_done_again_is_told_over_a_restart,
+          a_reader_ends_with_the_job_whatever_else_is_told,
           who_had_what_and_how_the_numbers_went_can_be_asked])
