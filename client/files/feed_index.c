@@ -118,11 +118,17 @@ static enum sl_err feed_index_parse(struct table_feed *f, const char *path,
         if (rc == SL_OK)
             rc = feed_files_read(f, json_object_get(root, "files"), err);
         json_decref(root);
+        // A key is not there, or is of another type.
+        if (rc == SL_EINVAL || rc == SL_ENOENT)
+            rc = SL_ECORRUPT;
         if (rc != SL_OK)
             sl_prefix(err, rc, "%s", path);
+    } else if (rc == SL_EINVAL) {
+        rc = SL_ECORRUPT; // the text is no JSON; the error names the path
+        if (err != NULL)
+            err->code = rc;
     }
-    // What is wrong with a text, or a key of it.
-    return rc == SL_EINVAL || rc == SL_ENOENT ? SL_ECORRUPT : rc;
+    return rc;
 }
 
 enum sl_err feed_index_read(struct table_feed *f, struct sl_error *err)

@@ -250,6 +250,8 @@ static enum sl_err reopened_with(const char *old, const char *new)
              buf_text(&index), new, at + strlen(old));
     put(FEED_INDEX, text);
     rc = feed_of(&f, "j-1", "users", DIM);
+    if (rc != SL_OK)
+        T_EQ(why.code, rc); // the command's exit status follows from it
     table_feed_release(&f);
     put(FEED_INDEX, buf_text(&index));
     buf_release(&index);
