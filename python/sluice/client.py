@@ -203,7 +203,9 @@ def tables(job: str, coordinator: Optional[str] = None, *, tls: Tls = None,
 
 def watch(job: str, coordinator: Optional[str] = None, *,
           tls: Tls = None) -> Iterator[Json]:
-    """Each status as it comes, until the job has ended."""
+    """Each status as it comes, until the job has ended; then its summary, the last, which
+    has other keys (`schema_version`, `test_loss`, ...; `state` as well). CommandError if
+    the job did not finish."""
     words = _words(coordinator, tls) + ["watch", job, "-o", "json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           text=True) as process:

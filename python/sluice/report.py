@@ -65,6 +65,14 @@ def _flat(spec: Any, name: str = "") -> Iterator[Tuple[str, str]]:
         yield from _flat(value, f"{name}.{key}" if name else str(key))
 
 
+def _statuses(job: str, coordinator: Optional[str], tls: Tls) -> Iterator[Json]:
+    """What `watch` yields; in place of the summary at the end, which has no loss, the
+    status that it is made of."""
+    for told in client.watch(job, coordinator, tls=tls):
+        yield (client.status(job, coordinator, tls=tls) if "schema_version" in told
+               else told)
+
+
 def _spec(job: str, coordinator: Optional[str], tls: Tls) -> Json:
     return dict(client.status(job, coordinator, tls=tls).get("spec") or {})
 
@@ -85,7 +93,7 @@ def mlflow(job: str, coordinator: Optional[str] = None, *, tls: Tls = None,
         params = [(key, text[:PARAM_TEXT]) for key, text in _flat(spec)]
         for at in range(0, len(params), PARAMS):
             tool.log_params(dict(params[at:at + PARAMS]))
-        for last in client.watch(job, coordinator, tls=tls):
+        for last in _statuses(job, coordinator, tls):
             for step, values in points.take(last):
                 tool.log_metrics(values, step=step)
         state = {"finished": "FINISHED", "stopped": "KILLED"}.get(
@@ -109,7 +117,7 @@ def wandb(job: str, coordinator: Optional[str] = None, *, tls: Tls = None,
                         **run}) if own else tool.run
     code = 1
     try:
-        for last in client.watch(job, coordinator, tls=tls):
+        for last in _statuses(job, coordinator, tls):
             for step, values in points.take(last):
                 if any(name.startswith("validation/") for name in values):
                     values["validation/step"] = step
@@ -129,7 +137,7 @@ def bar(job: str, coordinator: Optional[str] = None, *, tls: Tls = None,
     last: Json = {}
     with importlib.import_module("tqdm.auto").tqdm(
             **{"desc": str(job), "unit": "step", **options}) as shown:
-        for last in client.watch(job, coordinator, tls=tls):
+        for last in _statuses(job, coordinator, tls):
             shown.total = int(last.get("steps_asked", 0)) or None
             shown.n = int(last.get("steps_counted", 0))
             told = {"state": str(last.get("state", ""))}

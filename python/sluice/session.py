@@ -447,11 +447,14 @@ class Closure:
         self.finish()
 
     def alive(self) -> None:
-        """A long step gets on (train.stall_seconds). Every call says so, too."""
+        """Says that a long step gets on (train.stall_seconds). `begin` and the calls that
+        read or write parameters, gradients or rows in a step say so, too; `order`,
+        `samples`, `variables`, `tables` and `views` do not."""
         native.lib().sluice_alive(self._handle())
 
     def finish(self) -> None:
-        """Reports it: done if `begin` said None, else handed back."""
+        """Reports it: as done if `begin` said None, as lost if a call raised Lost, as
+        failed if an error has ended the attempt; else it is handed back."""
         self.let_go(None)
 
     def let_go(self, why: Optional[str]) -> None:

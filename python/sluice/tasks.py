@@ -129,9 +129,9 @@ class Future:
 
 
 class Coordinator:
-    """A client of one queue. `limit`: how many tasks the queue keeps before
-    `schedule` waits (10,000 unless said). `tls` is as of Session, with a
-    submitter's certificate. From any thread.
+    """A client of one queue. `limit`: how many tasks the queue keeps, and how many of
+    this object have not ended before `schedule` waits (10,000 unless said). `tls` is as
+    of Session, with a submitter's certificate. From any thread.
 
     With `client`, a name, another process may go on where this one ends or dies:
     `left` are the tasks that were not forgotten, and `Future.forget` says when a
@@ -174,8 +174,10 @@ class Coordinator:
         return self._open
 
     def schedule(self, name: str, payload: bytes) -> Future:
-        """Has a worker call its handler `name` with `payload`. Returns at once; waits
-        only while the queue is full. It is sent soon, together with others."""
+        """Has a worker call its handler `name` with `payload`, which is sent soon, together
+        with others. Waits while `limit` tasks of this object have not ended, or 64 MiB of
+        payloads are not sent yet, and with `client` until the coordinator has answered
+        first; else returns at once."""
         number, error = c_uint64(), native.sl_error()
         handle = self._handle()
         if not isinstance(payload, bytes):

@@ -227,10 +227,11 @@ def other_tools_show_it(c, job):
     bands.init = lambda **keys: bands.calls.append(("init", (), keys)) or into
     with mock.patch.dict(sys.modules, {"mlflow": flow, "wandb": bands, "tqdm.auto": Said(
             tqdm=lambda **keys: bar.calls.append(("tqdm", (), keys)) or bar)}):
-        ends = [tool(job, c.address)["state"] for tool in (
+        ends = [tool(job, c.address) for tool in (
             sluice.report.mlflow, sluice.report.wandb, sluice.report.bar)]
-    check_equal(ends, ["finished"] * 3, "states")
     end = c.status(job)
+    check_equal([(last["state"], last["id"], last["loss"]) for last in ends],
+                [("finished", job, end["loss"])] * 3, "last statuses")
     each = end["evaluations"]
     want = [({"validation/loss": e["loss"], "validation/accuracy": e["accuracy"]},
              int(e["steps"])) for e in each]
@@ -246,6 +247,8 @@ def other_tools_show_it(c, job):
     check_equal((into.told("finish"), bands.told("init")[0][1]["train"]["epochs"]),
                 ([(0,)], 3), "the run of W&B")
     check_equal((bar.total, bar.n, bar.calls[-1][0]), (60, 60, "end"), "the bar")
+    check_equal(bar.told("set_postfix")[-1][0].get("loss"), f"{end['loss']:.4g}",
+                "the bar's last loss")
 
     shown = sluice.client.Job(job)
     shown.coordinator = c.address
