@@ -45,12 +45,19 @@ static enum sl_err check_points(const struct rate *sch, struct sl_error *err)
 
 enum sl_err rate_check(const struct rate *sch, struct sl_error *err)
 {
+    const double other[] = {sch->decay_rate, sch->end_rate,      sch->power,
+                            sch->alpha,      sch->warmup_target, sch->t_mul,
+                            sch->m_mul};
+
     if (sch->kind < RATE_CONSTANT || sch->kind > RATE_LINEAR)
         return rate_malformed("unknown kind", err);
     if (sch->kind == RATE_PIECEWISE)
         return check_pieces(sch, err);
     if (!isfinite(sch->rate))
         return rate_malformed("the initial rate must be finite", err);
+    for (size_t i = 0; i < SL_COUNT(other); i++)
+        if (!isfinite(other[i]))
+            return rate_malformed("numbers must be finite", err);
     if (sch->kind == RATE_CONSTANT)
         return SL_OK;
     if (sch->kind == RATE_LINEAR)
@@ -59,6 +66,8 @@ enum sl_err rate_check(const struct rate *sch, struct sl_error *err)
         return rate_malformed("decay_steps must be above 0", err);
     if (sch->kind == RATE_EXPONENTIAL && !(sch->decay_rate > 0))
         return rate_malformed("decay_rate must be above 0", err);
+    if (sch->kind == RATE_INVERSE_TIME && !(sch->decay_rate >= 0))
+        return rate_malformed("decay_rate must be 0 or more", err);
     if (sch->kind == RATE_COSINE_RESTARTS && !(sch->t_mul >= 1))
         return rate_malformed("t_mul must be 1 or more", err);
     if (sch->has_warmup && !(sch->warmup_steps >= 0))

@@ -54,9 +54,9 @@ struct rate {
     const double *factor;  // LINEAR: at each point; constant beyond the ends
 };
 
-// Checks the fields that the schedule's kind uses, but for end_rate, power,
-// alpha, m_mul, warmup_target, and decay_rate of INVERSE_TIME, which may have
-// any value. SL_EINVAL names the one that is wrong; no other error.
+// Checks the fields that the schedule's kind uses. All numbers of a schedule
+// must be finite, but for those of other kinds than PIECEWISE and LINEAR in one
+// of these. SL_EINVAL says what is wrong; no other error.
 enum sl_err rate_check(const struct rate *r, struct sl_error *err);
 
 // Copies a schedule that rate_check accepts, with its points, to *out, in

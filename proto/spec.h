@@ -66,7 +66,9 @@ uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec);
 
 // Returns the batches of a counted step: train.accumulate of a spec, or 1 if it
 // says none; times train.group.size in a hybrid one; in mode local
-// train.inner.closure, or its default, all of train.inner.steps.
+// train.inner.closure, or its default, all of train.inner.steps. The spec need
+// not be checked, and may lack `train` (1); the number of one that was not may
+// be 0, and what is beyond 32 bits is cut off.
 uint32_t spec_accumulate(const Sluice__V1__JobSpec *spec);
 
 // Returns how many samples that cannot be read a job may leave out

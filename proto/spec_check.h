@@ -150,7 +150,8 @@ enum sl_err spec_check_features(const Sluice__V1__SourceSpec *s, bool records,
 enum sl_err spec_check_ids_same(const Sluice__V1__DataSpec *data,
                                 struct sl_error *err);
 // Checks that layers of the model read all columns of ids of a source, and no
-// others.
+// others. `s` is data.train, and not NULL; each of its columns has a name
+// (spec_check_ids). SL_EINVAL names the layer or the column.
 enum sl_err spec_check_columns(const Sluice__V1__SourceSpec *s,
                                const struct model *m, struct sl_error *err);
 // Checks the changes of data.train.augment, if there are some, against the

@@ -143,7 +143,8 @@ int verb_backup(struct cli *cli);
 int verb_restore(struct cli *cli);
 // Verifies that an audit log, `audit verify [FILE]...`, was not changed, and
 // prints how many lines hold (audit.c). One FILE, or that of ./cluster without
-// any, stands for the full logs beside it, too. CLI_EXIT_FAILED: it was
+// any, stands for the full logs beside it, too; several are read as given, the
+// oldest first, and for themselves alone. CLI_EXIT_FAILED: it was
 // changed, or its beginning is missing and not named with --after.
 int verb_audit(struct cli *cli);
 // Makes an authority with certificates (`cert init DIR`), one more certificate

@@ -175,8 +175,9 @@ void pause_ask(struct coord *c, struct job *job,
     if (row->state == JOURNAL_PAUSE_HOLDS ||
         (row->state == JOURNAL_PAUSE_WANTED && request->checkpoint))
         return;
-    pause_set_text(row->who,
-                   request->who[0] != '\0' ? request->who : "somebody");
+    pause_set_text(row->who, request->who);
+    if (row->who[0] == '\0' || strcmp(row->who, PAUSE_BY_US) == 0)
+        pause_set_text(row->who, "somebody");
     pause_set_text(row->why, request->why);
     if (!request->checkpoint || !wants_cut(job)) {
         note_loss(job, false); // no cut is waited for

@@ -44,8 +44,8 @@ enum sl_err pause_judge(const struct job *job, bool checkpoint,
 // request->checkpoint when there is a cut of all that is counted now, if such a
 // cut would save anything. Journals that, and tells the job's workers once it
 // holds. A paused job stays so; a job that waits for that cut waits on, unless
-// request->checkpoint is false. advance_job, called next, begins the cut. An
-// empty request->who is kept as "somebody".
+// request->checkpoint is false. advance_job, called next, begins the cut. A
+// request->who that is empty or PAUSE_BY_US is kept as "somebody".
 void pause_ask(struct coord *c, struct job *job,
                const Sluice__V1__PauseRequest *request);
 

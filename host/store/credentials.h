@@ -53,8 +53,10 @@ enum sl_err credentials_get(struct credentials *c, struct credential *out,
 // Wipes and frees the key's strings and makes it all zeroes, which is allowed.
 void credential_release(struct credential *key);
 
-// Notes that a service refused the key: the next credentials_get reads it anew,
-// and while that fails gives the old one as long as it has not expired.
+// Notes that a service refused the key in use, whichever that is by now: the
+// next credentials_get reads it anew. While that fails the old one is given
+// until its end; one without an end is given no more, and credentials_get
+// fails. Waits while another thread reads the key.
 void credentials_refused(struct credentials *c);
 
 #endif

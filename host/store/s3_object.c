@@ -56,7 +56,8 @@ static enum sl_err s3_key_of(struct s3_name *out, const char *path,
     for (; *at != '\0'; at += n) {
         at += strspn(at, "/");
         n = strcspn(at, "/");
-        if (!s3_is_key_part(at, n) || len + n + 2 > sizeof(out->key))
+        if (!s3_is_key_part(at, n) ||
+            len + (len > 0) + n + 1 > sizeof(out->key))
             return sl_fail(err, SL_EINVAL,
                            "%.200s: '.', '..' and control characters are no "
                            "names in S3, and 1024 bytes are the most",

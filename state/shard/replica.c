@@ -72,6 +72,7 @@ bool replica_free(struct shard *s, uint64_t order)
     if (bound) {
         if (s->feed.order == order)
             oplog_stop(&s->feed, "its replica has left the set");
+        atomic_store(&s->fed, oplog_goes_on(&s->feed));
         s->bound.order = 0;
         atomic_store(&s->binds, false);
     }

@@ -255,8 +255,8 @@ struct snap_from {
 // SL_ENOENT: a file is missing. SL_ESTATE: the files have counted different
 // steps. SL_ECANCELED: from->stopped ended it. SL_EDENIED: weights may not be
 // read; with from->secret, for which `err` must not be NULL, also if they
-// cannot be opened or checked for any other reason, from->stopped and memory
-// among them; *from->secret gets the reason.
+// cannot be opened or checked for any other reason but from->stopped and
+// memory; *from->secret gets the reason.
 enum sl_err snap_sources(const struct snap_from *from, struct shard *shard,
                          struct sl_error *err);
 

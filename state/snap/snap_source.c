@@ -266,7 +266,7 @@ static enum sl_err keep_secret(const struct snap_from *from, enum sl_err rc,
 {
     if (rc == SL_OK)
         return rc;
-    if (from->secret == NULL)
+    if (from->secret == NULL || rc == SL_ECANCELED || rc == SL_ENOMEM)
         return sl_fail(err, rc, "%s", why->text);
     *from->secret = *why;
     return sl_fail(err, SL_EDENIED,

@@ -16,8 +16,8 @@
 #define SEEDS 100
 #define AUDITED_LIVES 40
 #else
-#define SEEDS 500
-#define AUDITED_LIVES 200
+#define SEEDS 300
+#define AUDITED_LIVES 120
 #endif
 #define SOAK_LOSSES 1000
 #define SEEDS_HYBRID (SEEDS * 3 / 4) // its jobs take longer

@@ -24,7 +24,8 @@
 // Threads  the compute thread. Sums are begun and waited for while HYBRID_RUNS
 //          only.
 // Memory   hybrid_free; what is spread or summed is the group's until
-//          hybrid_wait, or hybrid_leave.
+//          hybrid_wait, or until the generation is left (hybrid_look,
+//          hybrid_broken, hybrid_fail, hybrid_exit).
 // Units    ranges of the job (job.h).
 // Errors   Those of group_wait, with h->lost: the generation is over for this
 //          member, and hybrid_broken is to be called. SL_ENOMEM without
@@ -110,8 +111,11 @@ void hybrid_exit(struct hybrid *h);
 
 // Takes the news that the loop has brought to the seat of h->lease, which must
 // be there: leaves, answers or joins generations, and logs those that it
-// joined. Does not wait for other members. If a generation cannot be joined,
-// `failed` is set (hybrid_fail).
+// joined. Called between steps, when each sum that was begun was waited for or
+// has failed: a generation that it leaves takes their numbers with it. Where
+// it leaves one it waits until no thread uses the group's data; it waits for
+// no other member. If a generation cannot be joined, `failed` is set
+// (hybrid_fail).
 void hybrid_look(struct hybrid *h);
 
 // Returns true if a generation runs and this worker is its first member.

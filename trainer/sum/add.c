@@ -70,7 +70,8 @@ void add_payload(float *to, enum wire_type type,
     const void *run;
     size_t n;
 
-    (void)slices_runs_init(&it, payload, wire_type_bytes(type));
+    if (slices_runs_init(&it, payload, wire_type_bytes(type)) != SL_OK)
+        return;
     for (; (run = slices_runs_next(&it, CHUNK, &n)) != NULL; to += n) {
         cast_widen(element_dtype(type), n, run, wide);
         add_two(n, wide, to, to, NULL);
@@ -83,7 +84,8 @@ void add_copy(float *to, enum wire_type type, const struct sl_slices *payload)
     const void *run;
     size_t n;
 
-    (void)slices_runs_init(&it, payload, wire_type_bytes(type));
+    if (slices_runs_init(&it, payload, wire_type_bytes(type)) != SL_OK)
+        return;
     for (; (run = slices_runs_next(&it, SIZE_MAX, &n)) != NULL; to += n)
         cast_widen(element_dtype(type), n, run, to);
 }

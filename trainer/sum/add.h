@@ -19,9 +19,10 @@ void add_two(size_t n, const float *a, const float *b, float *out, float *also);
 void add_many(size_t n, const float *const *in, unsigned count, float *out,
               float *also);
 
-// Adds the elements of a payload, which have `type`, to `to`, as many as it
-// holds. Its slices may be cut anywhere, but its bytes are those of whole
-// elements: else nothing says how many were added, here and in add_copy.
+// Adds the elements of a payload, which have `type` (WIRE_F32, WIRE_BF16 or
+// WIRE_F16, in all functions of this header), to `to`, as many as it holds. Its
+// slices may be cut anywhere. The caller has checked that its bytes are those
+// of whole elements: one of other bytes adds nothing, here and in add_copy.
 void add_payload(float *to, enum wire_type type,
                  const struct sl_slices *payload);
 // Copies the elements of a payload, which have `type`, to `to`, as f32.

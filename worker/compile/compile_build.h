@@ -273,9 +273,11 @@ uint32_t compile_grad(struct build *b, uint32_t i, enum model_weight w);
 void compile_grad_add(struct build *b, uint32_t i, enum model_weight w,
                       double kept);
 // Returns the tensor to which to write elements [first, first + elements) of
-// the gradient of a variable that is computed in parts: their place in the
-// gradient vector, or, in a program that adds, a new tensor each time.
-// compile_grad_rows_add follows.
+// the gradient of a variable that is computed in parts, each element in one of
+// them: their place in the gradient vector, or, in a program that adds, a new
+// tensor each time. compile_grad_rows_add follows. Not for a variable that
+// several layers share, as it does not add to what another has written, nor
+// for one of a frozen node or a statistic.
 uint32_t compile_grad_rows(struct build *b, uint32_t i, enum model_weight w,
                            int64_t first, int64_t elements);
 // Adds the penalty's part to the elements in `t`, which compile_grad_rows

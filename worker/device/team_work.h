@@ -68,7 +68,9 @@ enum sl_err team_program_new(struct team_program **out, struct team_job *j,
                              const struct compile_options *options,
                              const struct elements *ranges, uint32_t count,
                              struct pulse *pulse, struct sl_error *err);
-// Frees the mates' programs; no step is under way. NULL is allowed.
+// Frees the mates' programs, and waits for the mates. No step is under way, and
+// no mate has a failure that was not taken (team_stop takes it): it would be
+// forgotten here, and that mate's program would not be freed. NULL is allowed.
 void team_program_free(struct team_program *p);
 
 // Returns mate k's program, for the samples behind the parts of the members

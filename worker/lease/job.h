@@ -163,11 +163,12 @@ enum sl_err job_compile(struct worker_job *j, enum job_use use, uint32_t batch,
 struct step_program job_step_program(const struct job_program *p);
 
 // Returns in *out the program for a batch of `batch` samples, made when first
-// wanted, and the job's until JOB_PROGRAMS others were wanted. Making one waits
-// until steps on the device are done, and then drops the least recently used
-// one, also if it fails. It logs the job's precision, once, and notes in the
-// record which kernels are left out (record_leave_out). Makes what job_device
-// makes, and opens the data, too.
+// wanted, and the job's until JOB_PROGRAMS others were wanted. Not while the
+// loss or gradients of a step are still to be taken: making one waits for the
+// device, gives such a step up, and then drops the least recently used one,
+// also if it fails. It logs the job's precision, once, and notes in the record
+// which kernels are left out (record_leave_out). Makes what job_device makes,
+// and opens the data, too; job_sync need not come before.
 enum sl_err job_program(struct worker_job *j, enum job_use use, uint32_t batch,
                         struct job_program **out, struct sl_error *err);
 

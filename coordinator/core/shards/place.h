@@ -36,9 +36,10 @@ enum sl_err place_possible(struct coord *c, const Sluice__V1__JobSpec *spec,
 // is short. Ends the job as FAILED if it can never be placed.
 void place_job(struct coord *c, struct job *job);
 
-// Tells psserver m, which was attached, which of its jobs were deleted, and
-// asks it for the shards that it has to take, as far as PLACE_AHEAD allows now.
-// Holds a job that m's losses speak against (memory.h).
+// Tells psserver m, which was attached, which of its jobs were deleted. Holds a
+// job that m's losses speak against (memory.h). Then looks at all shards, as
+// place_look does: asks m for those that it has to take, and other psservers
+// for what they were not asked for yet.
 void place_member(struct coord *c, struct member *m);
 
 // Looks at all shards once more, and asks psservers for those that they were

@@ -243,7 +243,7 @@ static bool reason_rates(const struct job *job, char *out, size_t size)
 {
     if (monitor_limit(job) > evidence_low(&job->shards.evidence))
         return false;
-    for (uint32_t i = 0; i < job->shards.count; i++)
+    for (uint32_t i = job->shards.parts; i < job->shards.count; i++)
         if (job->shards.list[i].rates_known != monitor_limit(job)) {
             snprintf(out, size,
                      "waiting for psserver %s to take the reduced learning "

@@ -216,6 +216,23 @@ TEST(pause, now_waits_for_no_cut)
     world_release(w);
 }
 
+// Its own pauses mean want of memory (memory_holds).
+TEST(pause, a_client_is_not_taken_for_the_coordinator)
+{
+    struct world *w = begin(WORLD_SITUATION, world_graph_job, 1, 1);
+    Sluice__V1__PauseRequest request = SLUICE__V1__PAUSE_REQUEST__INIT;
+    Sluice__V1__JobStatus *s = NULL;
+
+    run_to_steps(w, 2);
+    request.id = "j-1";
+    request.who = PAUSE_BY_US;
+    request.why = "";
+    T_OK(coord_pause(w->coord, &request, &s, t_err()));
+    T_STR(s->pause->who, "somebody");
+    wire_free(&s->base);
+    world_release(w);
+}
+
 TEST(pause, one_that_waits_for_its_cut_is_given_up)
 {
     struct world *w = begin(WORLD_SITUATION, world_graph_job, 1, 1);

@@ -71,12 +71,17 @@ TEST(store, keys_have_a_length)
     struct s3_name name;
     size_t begins = strlen(path);
 
-    memset(path + begins, 'k', S3_KEY - 1);
-    path[begins + S3_KEY - 1] = '\0';
+    memset(path + begins, 'k', S3_KEY);
+    path[begins + S3_KEY] = '\0';
     T_FAILS(SL_EINVAL, s3_name_of(&name, path, &err));
-    path[begins + S3_KEY - 2] = '\0';
+    path[begins + 1] = '/';
+    T_FAILS(SL_EINVAL, s3_name_of(&name, path, &err));
+    path[begins + S3_KEY - 1] = '\0';
     T_OK(s3_name_of(&name, path, t_err()));
-    T_EQ(strlen(name.key), S3_KEY - 2);
+    T_EQ(strlen(name.key), 1024);
+    path[begins + 1] = 'k';
+    T_OK(s3_name_of(&name, path, t_err()));
+    T_EQ(strlen(name.key), 1024);
     T_OK(s3_name_of(&name, "s3://bucket//a///b/", t_err()));
     T_STR(name.bucket, "bucket");
     T_STR(name.key, "a/b");

@@ -202,3 +202,26 @@ TEST(rate, check_refuses_what_cannot_be)
     sch.t_mul = 0.5;
     T_FAILS(SL_EINVAL, rate_check(&sch, NULL));
 }
+
+// A rate that is not a number would make the parameters so.
+TEST(rate, check_refuses_what_gives_no_number)
+{
+    struct rate sch = make(RATE_INVERSE_TIME, 0.1, 1);
+
+    sch.decay_rate = 0.5;
+    T_OK(rate_check(&sch, t_err()));
+    sch.decay_rate = -1; // 1 / 0 at step 1
+    T_FAILS(SL_EINVAL, rate_check(&sch, &err));
+    T_HAS(err.text, "decay_rate");
+    sch.decay_rate = NAN;
+    T_FAILS(SL_EINVAL, rate_check(&sch, NULL));
+    sch = make(RATE_EXPONENTIAL, 0.1, 1);
+    sch.decay_rate = INFINITY;
+    T_FAILS(SL_EINVAL, rate_check(&sch, NULL));
+    sch = make(RATE_POLYNOMIAL, 0.1, 1);
+    sch.end_rate = NAN;
+    T_FAILS(SL_EINVAL, rate_check(&sch, NULL));
+    sch = make(RATE_COSINE, 0.1, 1);
+    sch.alpha = INFINITY;
+    T_FAILS(SL_EINVAL, rate_check(&sch, NULL));
+}

@@ -796,7 +796,7 @@ static bool after(void *arg)
 
 TEST(source, reading_weights_has_an_end)
 {
-    struct sl_error err = SL_ERROR_INIT;
+    struct sl_error err = SL_ERROR_INIT, hidden = SL_ERROR_INIT;
     unsigned looks;
     struct bed b;
 
@@ -807,6 +807,10 @@ TEST(source, reading_weights_has_an_end)
         looks = i;
         T_FAILS(SL_ECANCELED, bed_load(&b, b.in, "model.safetensors", &err));
     }
+    b.from.secret = &hidden; // that it was stopped is no secret
+    looks = 0;
+    T_FAILS(SL_ECANCELED, bed_load(&b, b.in, "model.safetensors", &err));
+    b.from.secret = NULL;
     looks = 3;
     T_OK(bed_load(&b, b.in, "model.safetensors", t_err()));
     b.files.file[0].most_bytes = 1000;
