@@ -195,7 +195,7 @@ def one_that_comes_at_the_end_ends():
 
 def programs_of_jax_train_and_die():
     with Cluster(psservers=2, workers=0) as c:
-        said = train_and_die(c, "jax_fashion.py", (100, 250), "--samples=40000",
+        said = train_and_die(c, "jax_fashion.py", (100, 250), "--samples=60000",
                              "--epochs=1")
         check(float(said.rsplit("accuracy", 1)[1].split()[0]) > 0.8, said)
 

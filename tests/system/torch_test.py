@@ -224,7 +224,7 @@ def accumulated_scaled_and_read_elsewhere_it_is_the_same_training():
 
 def programs_of_torch_train_and_die():
     with Cluster(psservers=2, workers=0) as c:
-        said = train_and_die(c, "torch_fashion.py", (60, 180), "--samples=24000")
+        said = train_and_die(c, "torch_fashion.py", (60, 180), "--samples=48000")
         check(float(said.rsplit("accuracy", 1)[1].split()[0]) > 0.8, said)
 
 
