@@ -40,11 +40,13 @@ PATIENT = {"psservers": 1, "workers": 0, "coordinator_args": ["--lease-ms", "120
 
 def one_more(c, job, name, root, *words):
     """A worker comes with other files, while w-0 stands still, so that the job lasts: it is
-    told, and left out."""
+    told, and left out; and w-0 shows that the job's files are good ones."""
     c.pause("w-0")
+    steps = c.steps(job)
     starts_with(c, name, root)
     said = warning_of(c, job, name)
     c.resume("w-0")
+    c.wait_steps(job, steps + 5)
     for word in (*words, "is left out of this job and asked again in 60 s"):
         check(word in said, f"no '{word}' in", said)
     why = {m["name"]: m.get("reason", "") for m in c.cluster_status()["members"]}
@@ -62,7 +64,7 @@ def a_half_copied_table_costs_one_worker():
             if text is not None:
                 (c.dir / name / "rows.csv").write_text(text)
         starts_with(c, "w-0", c.dir / "good")
-        job = c.submit(csv_job("rows.csv", epochs=60))
+        job = c.submit(csv_job("rows.csv", epochs=100))
         c.wait_steps(job, 10)
         one_more(c, job, "w-1", c.dir / "short", "rows.csv has 600 samples here, 640 were")
         one_more(c, job, "w-2", c.dir / "empty", "cannot read the data", "rows.csv")
@@ -83,7 +85,7 @@ def a_half_copied_folder_costs_one_worker():
         starts_with(c, "w-0", c.dir / "good")
         spec = images_job("images", None)
         spec["model"]["layers"] = [{"type": "flatten"}, {"type": "dense", "units": 3}]
-        spec["train"].update(epochs=60)
+        spec["train"].update(epochs=600)
         job = c.submit(spec)
         c.wait_steps(job, 5)
         one_more(c, job, "w-1", c.dir / "less", "images has 59 samples here, 60 were")

@@ -14,7 +14,7 @@ from rows_test import DIM, FIRST, PROGRAM, SAMPLES, as_rows, ids_of, sluice, sta
 
 STILL = 20000  # rows of each table that no step changes
 # The kills are over while steps take their time, and the rest has fewer cuts than DELTAS,
-# however fast or slow this machine is.
+# however fast or slow this machine is: one a second.
 EPOCHS, STEP_S = 200, 0.15
 DELTAS = 63
 LARGEST = 1 << 17  # bytes of a delta here; a base has more than twice as many
@@ -112,7 +112,8 @@ def processes_are_killed_and_the_chain_has_every_row():
     with Cluster(psservers=3, workers=0, psserver_args=args) as c:
         still, users = rows_to_begin_with(c, "users", DIM)
         _, items = rows_to_begin_with(c, "items", DIM + 1)
-        spec = {**tables_job(EPOCHS), "checkpoint": {"every_seconds": 1, "keep": 1}}
+        spec = {**tables_job(EPOCHS),
+                "checkpoint": {"every_seconds": 1, "every_epoch": False, "keep": 1}}
         job = c.submit(spec, *users, *items, "--set", "placement.psservers=2")
         hurry = c.dir / "hurry"
         with Programs(start_of(c, unhurried(hurry)), count=1):
@@ -128,7 +129,7 @@ def processes_are_killed_and_the_chain_has_every_row():
                 wait_for("a chain", lambda: is_chain(last_cut(c, job)))
             hurry.touch()
             check_counts(c.wait_state(job))
-        check(is_chain(last_cut(c, job)), last_cut(c, job))
+        check(is_chain(last_cut(c, job)), "the last cut is no chain", last_cut(c, job))
         check_rows_are(c, job, still, EPOCHS)
         only_what_is_needed_is_kept(c, job)
         for epochs, psservers in ((EPOCHS + 2, 3), (EPOCHS + 3, 2)):
@@ -147,7 +148,7 @@ def without_deltas_each_snapshot_is_whole():
             job = c.submit(spec)
             check_counts(c.wait_state(job))
         for cut in c.json("checkpoints", job)["checkpoints"]:
-            check(not any(s.get("below") for s in shards_of(cut)), cut)
+            check(not any(s.get("below") for s in shards_of(cut)), "a delta", cut)
         check_equal({len(chain_of(path)) for path in files_of(c, job)}, {1}, "files of a cut")
 
 

@@ -90,11 +90,14 @@ def train_and_die(c, example, at, *words):
 def leave(c, example, steps, *words):
     """SIGTERM lets a step end: nothing is done twice, and another program goes on. The one
     that leaves begins as people begin it, not as a fork."""
+    run("pass")  # the one that a fork is made of: after that it is there at once
     path = ROOT / "examples" / example
     kinds = iter((lambda name: Program(c, name, path, words, python=PYTHON, **ENVIRONMENT),
                   begin(c, example, *words)))
-    with Programs(lambda name: next(kinds)(name)) as programs:
+    with Programs(lambda name: next(kinds)(name), count=1) as programs:
         job = the_job(c)
+        programs.begin()
+        c.wait_attached("program-1")
         c.wait_steps(job, steps)
         programs.running[0].end(signal.SIGTERM)
         check_equal(programs.running[0].process.returncode, 0, "exit of one that left")
@@ -102,6 +105,7 @@ def leave(c, example, steps, *words):
         check_equal(programs.running[1].process.wait(timeout=60 * LIMIT), 0, "exit of the other")
     check_counts(done)
     check_equal(int(done["closures_retried"]), 0, "closures that were done again")
+    check_equal(len(c.json("jobs")["jobs"]), 1, "jobs: it had not ended when one left")
 
 
 def main_with(module, cases):

@@ -202,7 +202,7 @@ def programs_of_jax_train_and_die():
 
 def a_program_of_jax_leaves_in_order():
     with Cluster(psservers=1, workers=0) as c:
-        leave(c, "jax_fashion.py", 10, "--samples=6400", "--epochs=1")
+        leave(c, "jax_fashion.py", 10, "--samples=12800", "--epochs=1")
 
 
 TABLE = """

@@ -386,7 +386,7 @@ def programs_of_keras_train_and_die():
 
 def a_program_of_keras_leaves_in_order():
     with Cluster(psservers=1, workers=0) as c:
-        leave(c, "keras_fashion.py", 20, "--samples=6400")
+        leave(c, "keras_fashion.py", 20, "--samples=12800")
 
 
 if __name__ == "__main__":

@@ -297,7 +297,7 @@ def the_next_batch_is_read_while_the_gradient_travels():
 
 def a_program_of_torch_leaves_in_order():
     with Cluster(psservers=1, workers=0) as c:
-        leave(c, "torch_fashion.py", 10, "--samples=6400")
+        leave(c, "torch_fashion.py", 10, "--samples=12800")
 
 
 # What begins the programs of tables.
