@@ -182,6 +182,7 @@ def die_at(loop, role, victim, point, limit_s=40):
     c = loop.c
     end = time.monotonic() + limit_s * LIMIT
     process, came = arm(loop, victim, point), loop.finished
+    again = time.monotonic() + limit_s * LIMIT / 5
     # What a stimulus begins takes its time on a busy machine: ever more of it.
     stimulus, poke_at, pause = STIMULI.get(point), 0.0, 2
     while True:
@@ -191,8 +192,11 @@ def die_at(loop, role, victim, point, limit_s=40):
             break
         check(time.monotonic() < end, f"{point}: never reached by {role}")
         loop.keep_busy()
-        if point in MIDWAY and loop.finished > came:  # it came too late
+        # It came too late; or at a moment at which none passes the point, as a newcomer
+        # that had no round to follow.
+        if point in MIDWAY and (loop.finished > came or time.monotonic() > again):
             process, came = arm(loop, victim, point), loop.finished
+            again = time.monotonic() + limit_s * LIMIT / 5
         if stimulus and time.monotonic() > poke_at:
             stimulus(loop, victim)
             poke_at, pause = time.monotonic() + pause, 1.5 * pause
