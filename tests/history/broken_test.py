@@ -78,7 +78,7 @@ class Bed(Cluster):
     def status(self, job):
         """Gives up a job that a mistake has stopped: that is what we look for."""
         told, now = super().status(job), time.monotonic()
-        seen = [told["state"], told["steps_counted"], told["cuts"],
+        seen = [told["state"], told["steps_counted"],
                 *(s["incarnation"] for s in told["shards"])]
         # What passes between two waits does not count.
         self.still_s = self.still_s + min(now - self.looked, 1) if seen == self.seen else 0
