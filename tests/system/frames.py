@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import orphans
-from cluster import BIN, LIMIT, ROOT, check_counts, check_equal, main, wait_for
+from cluster import BIN, LIMIT, ROOT, check_counts, check_equal, main, slowly, wait_for
 from external_test import Program, Programs
 from frameworks import PYTHON, run_warm, there
 
@@ -96,8 +96,9 @@ def leave(c, example, steps, *words):
                   begin(c, example, *words)))
     with Programs(lambda name: next(kinds)(name), count=1) as programs:
         job = the_job(c)
-        programs.begin()
-        c.wait_attached("program-1")
+        with slowly(lambda: [programs.running[0].process]):
+            programs.begin()
+            c.wait_attached("program-1")
         c.wait_steps(job, steps)
         programs.running[0].end(signal.SIGTERM)
         check_equal(programs.running[0].process.returncode, 0, "exit of one that left")
