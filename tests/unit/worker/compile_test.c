@@ -1760,6 +1760,7 @@ static void check_weights(const char *backend, const char *text,
             if (p->ops[i].arg[k].place == PROGRAM_LABELS)
                 T_LE(p->ops[i].arg[k].offset + p->ops[i].arg[k].bytes,
                      WEIGHED * units * (label + sizeof(float)));
+    sl_free((void *)(uintptr_t)n.io.labels);
     n.io.labels = packed;
     T_OK(program_run(p, &n.io, 0, p->count, t_err()));
     T_NEAR(p->stats[0], loss, 1e-5 * fabs(loss));
