@@ -5,6 +5,7 @@ terminals, and on three hosts, each a network namespace with files of its own. T
 net of the example is smaller here, and learns few samples for one epoch, since the lines are
 what is tried. Three hosts need root; that part is left out elsewhere."""
 import contextlib
+import functools
 import os
 import pathlib
 import re
@@ -159,8 +160,8 @@ def step_by_step(terminal, block, folder):
                     (folder / "curves").rglob("*tfevents*")) if curves else log.read_text())
                 continue
             seen.append((line, terminal.type(line)))
-            if "--no-wait" in line:  # it runs until it is stopped, while all else is tried
-                aside.enter_context(slowly(lambda: workers_of(folder)))
+            if line.startswith("sluice trace"):  # the last that shows what the job does
+                aside.enter_context(slowly(functools.partial(list, workers_of(folder))))
             if line.startswith("sluice stop"):
                 aside.close()
     for line, said in seen:
