@@ -179,10 +179,12 @@ def arm(loop, victim, point):
 
 def die_at(loop, role, victim, point, limit_s=40):
     """Restarts `victim` armed, and waits until the point has killed it."""
+    def armed():
+        """The process; how many jobs had finished by then; until when it may go on."""
+        return arm(loop, victim, point), loop.finished, time.monotonic() + limit_s * LIMIT / 5
     c = loop.c
     end = time.monotonic() + limit_s * LIMIT
-    process, came = arm(loop, victim, point), loop.finished
-    again = time.monotonic() + limit_s * LIMIT / 5
+    process, came, again = armed()
     # What a stimulus begins takes its time on a busy machine: ever more of it.
     stimulus, poke_at, pause = STIMULI.get(point), 0.0, 2
     while True:
@@ -195,8 +197,7 @@ def die_at(loop, role, victim, point, limit_s=40):
         # It came too late; or at a moment at which none passes the point, as a newcomer
         # that had no round to follow.
         if point in MIDWAY and (loop.finished > came or time.monotonic() > again):
-            process, came = arm(loop, victim, point), loop.finished
-            again = time.monotonic() + limit_s * LIMIT / 5
+            process, came, again = armed()
         if stimulus and time.monotonic() > poke_at:
             stimulus(loop, victim)
             poke_at, pause = time.monotonic() + pause, 1.5 * pause

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard in a real browser: Debian's chromium, headless. Skipped without."""
-import contextlib
 import json
 import sys
 import urllib.parse

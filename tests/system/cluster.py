@@ -122,14 +122,18 @@ def full_disk(process, folder):
 
 @contextlib.contextmanager
 def slowly(processes):
-    """What processes() gives stands still for most of the time, too briefly for a lease to
-    end: a job that runs only to be looked at leaves the processors to others."""
+    """What processes() gives, as objects or by pid, stands still for most of the time, too
+    briefly for a lease to end: a job that runs only to be looked at leaves the processors to
+    others."""
     end = threading.Event()
 
     def signal_all(number):
         for process in processes():
             with contextlib.suppress(ProcessLookupError):
-                os.kill(getattr(process, "pid", process), number)
+                if isinstance(process, int):
+                    os.kill(process, number)
+                else:  # which knows whether the pid is still its own
+                    process.send_signal(number)
 
     def take_turns():
         while not end.wait(0.02):

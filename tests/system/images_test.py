@@ -79,7 +79,6 @@ def the_imagenette_example_learns_without_files():
         done = c.wait_state(job)
         check_counts(done)
         accuracy = [e["accuracy"] for e in done["evaluations"]]
-        print(accuracy, flush=True)
         check_equal(len(accuracy), 8, "evaluations")
         # With batches of 8 the moving statistics of one cut may be far off.
         check(max(accuracy) > 0.6, f"accuracy of 8 epochs: {accuracy}")

@@ -25,7 +25,6 @@ def learnt(c, name, *more):
     c.start("w-0")
     done = c.wait_state(job)
     check_counts(done)
-    print(name, *more, done["evaluations"][-1], flush=True)
     return done["evaluations"][-1]
 
 

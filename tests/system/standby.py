@@ -28,9 +28,7 @@ class Standbys(Cluster):
         self.places = [f"unix:{self.dir}/{name}.sock" for name in self.names]
         self.told = self.places  # where members find them
         self.address = ",".join(self.places)
-        if self.asker:
-            self.asker.close()
-            self.asker = None  # leads() finds out whom it can ask
+        self.forget()  # serves() finds out whom it can ask
 
     def command(self, name):
         line = super().command(name)
@@ -70,6 +68,12 @@ class Standbys(Cluster):
         value = self.etcd.get(KEY)
         return value and self.names[self.told.index(value.split()[0])]
 
+    def forget(self):
+        """Whom it asks over a connection, if anyone."""
+        if self.asker:
+            self.asker.close()
+        self.asker = None
+
     def serves(self, name):
         """Whether a coordinator answers as the one that leads: then it is asked from here
         on for what this cluster is."""
@@ -78,6 +82,7 @@ class Standbys(Cluster):
             return self.run("--coordinator", place, "--timeout", "2s", "-o", "json", "jobs",
                             want=None).returncode == 0
         if self.asker is None or self.asker.address != place:
+            self.forget()
             self.asker = asker.Asker(place, ROOT / "proto")
         return self.asker.cluster(2 * LIMIT) is not None
 
@@ -91,7 +96,7 @@ class Standbys(Cluster):
     def pause(self, name):
         super().pause(name)
         if name in self.names:
-            self.asker = None  # it would wait for that one
+            self.forget()  # it would wait for that one
 
     def resign(self, name, want=0):
         """What ExecStopPost= of its unit does after it has died."""

@@ -253,7 +253,7 @@ def processes_that_read_end_with_their_program():
             check(children, "a process that reads")
         finally:
             program.end()
-        wait_for("the end of those that read", lambda: all(map(ended, map(int, children))), 20)
+        wait_for("the end of those that read", lambda: all(map(ended, children)), 20)
 
 
 # Stops the psserver with a gradient on its way, and lets it go on when the next
