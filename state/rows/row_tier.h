@@ -173,12 +173,13 @@ enum sl_err row_tier_grow(struct row_store *s, uint64_t n);
 
 // Reads the n cold records with the numbers number[at[0..n)] into memory, and
 // makes place for `more` new ones; where memory is short, makes records cold
-// that this turn does not need. It changes `number` of those that are hot then;
-// the others are lent memory until row_tier_settle, or the next row_tier_pay. n
-// + more is at most the n of row_tier_pay. Takes no memory that another store
-// has to give. Returns SL_OK; SL_ENOMEM; SL_ERANGE: this turn needs all hot
-// records, or a file cannot be written; SL_ECORRUPT: one cannot be read, or a
-// record is not as it was written. Some records may have moved then.
+// that this turn of updates does not need. Sets number[at[i]] of each record
+// that became hot; the others are lent memory until row_tier_settle, or the
+// next row_tier_pay. n + more is at most the n of row_tier_pay. Takes no memory
+// that another store has to give. Returns SL_OK; SL_ENOMEM; SL_ERANGE: this
+// turn needs all hot records, or a file cannot be written; SL_ECORRUPT: one
+// cannot be read, or a record is not as it was written. Some records may have
+// moved then.
 enum sl_err row_tier_fill(struct row_store *s, size_t n, const uint32_t *at,
                           uint32_t *number, uint64_t more);
 

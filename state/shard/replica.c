@@ -31,8 +31,7 @@ bool replica_bind(struct shard *s, uint64_t order, uint64_t after)
     if (may_bind_locked(s, order, after)) {
         if (s->feed.most < REPLICA_LOG_BYTES)
             s->feed.most = REPLICA_LOG_BYTES;
-        oplog_put(&s->feed, OPLOG_TAG, oplog_tag(s->sequence)); // K7
-        atomic_store(&s->fed, oplog_goes_on(&s->feed));
+        shard_feed_put_locked(s, OPLOG_TAG, oplog_tag(s->sequence)); // K7
         s->bound.order = order;
         s->bound.mark = s->feed.last;
         atomic_store(&s->binds, true);
@@ -71,8 +70,7 @@ bool replica_free(struct shard *s, uint64_t order)
     bound = bound_locked(s, order);
     if (bound) {
         if (s->feed.order == order)
-            oplog_stop(&s->feed, "its replica has left the set");
-        atomic_store(&s->fed, oplog_goes_on(&s->feed));
+            shard_feed_stop_locked(s, "its replica has left the set");
         s->bound.order = 0;
         atomic_store(&s->binds, false);
     }

@@ -187,9 +187,8 @@ void shard_unref(struct shard *s)
     sl_free(s);
 }
 
-// Puts the record into the feed, as oplog_put. Pushes look at s->fed alone.
-static void feed_put_locked(struct shard *s, enum oplog_kind kind,
-                            struct oplog_record *record)
+void shard_feed_put_locked(struct shard *s, enum oplog_kind kind,
+                           struct oplog_record *record)
 {
     oplog_put(&s->feed, kind, record);
     atomic_store(&s->fed, oplog_goes_on(&s->feed));
@@ -212,12 +211,12 @@ void shard_rates(struct shard *s, const struct rates *rates)
     pthread_mutex_lock(&s->lock);
     s->rates = *rates;
     if (oplog_goes_on(&s->feed))
-        feed_put_locked(s, OPLOG_RATES, oplog_rates(rates));
+        shard_feed_put_locked(s, OPLOG_RATES, oplog_rates(rates));
     pthread_mutex_unlock(&s->lock);
     shard_log_more(s, true);
 }
 
-static void feed_stop_locked(struct shard *s, const char *why)
+void shard_feed_stop_locked(struct shard *s, const char *why)
 {
     oplog_stop(&s->feed, why);
     atomic_store(&s->fed, false);
@@ -233,7 +232,7 @@ static void shard_admit_locked(struct shard *s, uint64_t incarnation)
 
     if (incarnation >= s->incarnation) {
         if (!renewed || s->bound.order == 0)
-            feed_stop_locked(s, "the shard was admitted anew");
+            shard_feed_stop_locked(s, "the shard was admitted anew");
         s->follow.order = 0;
         s->handed = false;
     }
@@ -270,7 +269,7 @@ void shard_close(struct shard *s)
 {
     pthread_mutex_lock(&s->lock);
     s->closed = true;
-    feed_stop_locked(s, "the shard was closed");
+    shard_feed_stop_locked(s, "the shard was closed");
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -955,7 +954,7 @@ bool shard_close_round(struct shard *s, uint64_t job_incarnation,
     if (held)
         shard_end_open_locked(s, true);
     if (held && oplog_goes_on(&s->feed))
-        feed_put_locked(s, OPLOG_CLOSE, oplog_close(closure));
+        shard_feed_put_locked(s, OPLOG_CLOSE, oplog_close(closure));
     shard_arm_locked(s);
     pthread_mutex_unlock(&s->lock);
     shard_log_more(s, true);
@@ -1247,7 +1246,8 @@ static void shard_log_locked(struct shard *s, const struct wire_push *push,
 
     if (kind == OPLOG_KINDS || !oplog_goes_on(&s->feed))
         return;
-    feed_put_locked(s, kind, *record != NULL ? *record : oplog_push(push));
+    shard_feed_put_locked(s, kind,
+                          *record != NULL ? *record : oplog_push(push));
     *record = NULL;
 }
 
@@ -1800,7 +1800,7 @@ static enum sl_err freeze_locked(struct shard *s, struct wire_tag tag,
     s->sequence = tag.sequence > 0 ? tag.sequence : s->sequence + 1;
     out->tag.sequence = s->sequence;
     if (s->bound.order != 0 && oplog_goes_on(&s->feed)) // K7
-        feed_put_locked(s, OPLOG_TAG, oplog_tag(s->sequence));
+        shard_feed_put_locked(s, OPLOG_TAG, oplog_tag(s->sequence));
     HISTORY("frozen",
             WHICH "sequence=%" PRIu64 " steps=%" PRIu64 " low=%" PRIu64
                   " sparse=%zu applied=%" PRIu64 " skipped=%" PRIu64,
@@ -1927,7 +1927,7 @@ void shard_feed_stop(struct shard *s, uint64_t order, const char *why)
 {
     pthread_mutex_lock(&s->lock);
     if (order != 0 && s->feed.order == order)
-        feed_stop_locked(s, why);
+        shard_feed_stop_locked(s, why);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -1983,7 +1983,7 @@ bool shard_feed_hand_over(struct shard *s, uint64_t order, size_t most)
         s->feed.bytes <= most && serves_locked(s)) {
         sum = oplog_sum_of(&s->once);
         sum.sequence = s->sequence;
-        feed_put_locked(s, OPLOG_END, oplog_end(&sum));
+        shard_feed_put_locked(s, OPLOG_END, oplog_end(&sum));
         ended = s->handed = s->feed.ended;
     }
     pthread_mutex_unlock(&s->lock);

@@ -167,6 +167,14 @@ void shard_hand_over(struct shard *s, uint64_t incarnation);
 
 // ---- a shard that another psserver follows (oplog.h)
 
+// Puts a record into the shard's feed, as oplog_put, and notes whether the feed
+// goes on, at which pushes look. The caller holds s->lock.
+void shard_feed_put_locked(struct shard *s, enum oplog_kind kind,
+                           struct oplog_record *record);
+// Makes the shard's feed over, as oplog_stop: pushes are copied for it no more.
+// The caller holds s->lock.
+void shard_feed_stop_locked(struct shard *s, const char *why);
+
 // Takes an image as shard_freeze does, and begins the feed `order` (not 0) at
 // its instant, with a log of at most `most` bytes. The instant is the first at
 // which the shard holds no contribution, after up to wait_ms; if there is none,
