@@ -85,7 +85,7 @@ static enum sl_err check_desc_window(const struct kern_desc *d,
     struct kern_conv_dims c;
 
     for (int i = 0; i < 2; i++) {
-        int64_t reach = w->dilation[i] * ((int64_t)w->size[i] - 1) + 1;
+        int64_t reach = kern_window_reach(w, i);
 
         if (w->size[i] < 1 || w->stride[i] < 1 || w->dilation[i] < 1)
             return check_fail(

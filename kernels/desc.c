@@ -125,10 +125,15 @@ int64_t kern_each(const struct kern_shape *s)
     return each;
 }
 
+int64_t kern_window_reach(const struct kern_window *w, int axis)
+{
+    return w->dilation[axis] * ((int64_t)w->size[axis] - 1) + 1;
+}
+
 int64_t kern_window_out(const struct kern_window *w, int axis, int64_t in)
 {
-    int64_t reach = w->dilation[axis] * ((int64_t)w->size[axis] - 1) + 1;
-    int64_t space = in + w->pad_before[axis] + w->pad_after[axis] - reach;
+    int64_t space = in + w->pad_before[axis] + w->pad_after[axis] -
+                    kern_window_reach(w, axis);
 
     if (w->size[axis] < 1 || w->stride[axis] < 1 || space < 0)
         return 0;

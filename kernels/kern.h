@@ -634,9 +634,11 @@ int64_t kern_shape_extent(const struct kern_shape *s);
 // Returns true if the elements lie one behind the other in row-major order.
 bool kern_shape_dense(const struct kern_shape *s);
 
-// Returns the outputs along one axis (0: rows, 1: columns): floor((in + pads -
-// reach) / stride) + 1, at least 0, where reach = dilation (size - 1) + 1. A
-// size or stride below 1 gives 0.
+// Returns how many inputs lie from the first to the last that a window reads
+// along one axis (0: rows, 1: columns), both counted: dilation (size - 1) + 1.
+int64_t kern_window_reach(const struct kern_window *w, int axis);
+// Returns the outputs along one axis: floor((in + pads - reach) / stride) + 1,
+// at least 0, with kern_window_reach. A size or stride below 1 gives 0.
 int64_t kern_window_out(const struct kern_window *w, int axis, int64_t in);
 // Returns a window of kh x kw with strides sh, sw; no dilation, no pads
 // (VALID).

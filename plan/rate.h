@@ -54,9 +54,10 @@ struct rate {
     const double *factor;  // LINEAR: at each point; constant beyond the ends
 };
 
-// Checks the fields that the schedule's kind uses. All numbers of a schedule
-// must be finite, but for those of other kinds than PIECEWISE and LINEAR in one
-// of these. SL_EINVAL says what is wrong; no other error.
+// Checks the fields that the schedule's kind uses. In all kinds but PIECEWISE,
+// decay_rate, end_rate, power, alpha, warmup_target, t_mul and m_mul must be
+// finite even if the kind does not use them. SL_EINVAL says what is wrong; no
+// other error.
 enum sl_err rate_check(const struct rate *r, struct sl_error *err);
 
 // Copies a schedule that rate_check accepts, with its points, to *out, in

@@ -206,7 +206,8 @@ struct model_node {
                            // layer of one axis is one of images
     struct model_shape out;
     bool frozen;    // its variables stay as they begin
-    uint32_t users; // inputs of nodes that are it, and 1 if it is the output
+    uint32_t users; // how many inputs of other nodes this node is, and 1 more
+                    // if the model's output is this node
 
     // convolutions and pooling: height, width; dilation and groups are 0 where
     // a layer has none

@@ -11,12 +11,11 @@
 // ---- rows of a sparse table
 
 #define ROWS_FIELDS                                                            \
-    " type name trainable output_dim embeddings_initializer rows ids "         \
-    "combiner "                                                                \
-    "buckets optimizer admit evict "
+    BUILD_KEYS "output_dim embeddings_initializer rows ids combiner buckets "  \
+               "optimizer admit evict "
 #define VARIABLE_FIELDS                                                        \
-    " type name trainable inputs input_dim output_dim "                        \
-    "embeddings_initializer embeddings_regularizer mask_zero "
+    BUILD_KEYS "inputs input_dim output_dim embeddings_initializer "           \
+               "embeddings_regularizer mask_zero "
 
 static enum sl_err rows_combiner(const struct model_build *b)
 {

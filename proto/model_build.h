@@ -12,6 +12,9 @@
 #include "common/base/map.h"
 #include "proto/model.h"
 
+// The keys that every layer with variables may have, for field_outside.
+#define BUILD_KEYS " type name trainable "
+
 // A model that is being made, and the layer at hand.
 struct model_build {
     struct model *m;

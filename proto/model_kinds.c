@@ -5,7 +5,7 @@
 
 #include "proto/field.h"
 
-#define ANY " type name inputs trainable "
+#define ANY BUILD_KEYS "inputs "
 #define BIASED ANY " bias_initializer bias_regularizer use_bias activation "
 #define WEIGHTED BIASED " kernel_initializer kernel_regularizer "
 #define RECURRENT                                                              \

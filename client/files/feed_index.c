@@ -118,13 +118,13 @@ static enum sl_err feed_index_parse(struct table_feed *f, const char *path,
         if (rc == SL_OK)
             rc = feed_files_read(f, json_object_get(root, "files"), err);
         json_decref(root);
-        // A key is not there, or is of another type.
-        if (rc == SL_EINVAL || rc == SL_ENOENT)
-            rc = SL_ECORRUPT;
         if (rc != SL_OK)
             sl_prefix(err, rc, "%s", path);
-    } else if (rc == SL_EINVAL) {
-        rc = SL_ECORRUPT; // the text is no JSON; the error names the path
+    }
+    // A damaged index: its text is no JSON, or lacks a key, or has a key of
+    // another type.
+    if (rc == SL_EINVAL || rc == SL_ENOENT) {
+        rc = SL_ECORRUPT;
         if (err != NULL)
             err->code = rc;
     }

@@ -93,17 +93,23 @@ static uint64_t events_drop(struct events *es, struct event *e)
     return id;
 }
 
+void events_clean(char line[EVENT_TEXT], char member[EVENT_TEXT],
+                  const struct event *said, const char *text)
+{
+    // Any peer may have sent them.
+    utf8_line(line, EVENT_TEXT, text);
+    utf8_line(member, EVENT_TEXT, said->member == NULL ? "" : said->member);
+}
+
 static struct event *event_copy(const struct event *said, const char *text)
 {
     char line[EVENT_TEXT], member[EVENT_TEXT];
     size_t n, m;
     struct event *e;
 
-    // Any peer may have sent the text.
-    n = strlen(utf8_line(line, sizeof(line), text)) + 1;
-    m = strlen(utf8_line(member, sizeof(member),
-                         said->member == NULL ? "" : said->member)) +
-        1;
+    events_clean(line, member, said, text);
+    n = strlen(line) + 1;
+    m = strlen(member) + 1;
     e = sl_malloc(sizeof(*e) + n + m);
     if (e == NULL)
         return NULL;

@@ -9,7 +9,6 @@
 
 #include "common/base/fs.h"
 #include "common/base/mem.h"
-#include "common/base/utf8.h"
 #include "common/run/log.h"
 #include "coordinator/feed/writer.h"
 
@@ -102,8 +101,7 @@ void feed_event_once(struct feed *f, const struct event *said, const char *text)
 
     if (f == NULL)
         return;
-    utf8_line(line, sizeof(line), text);
-    utf8_line(member, sizeof(member), said->member == NULL ? "" : said->member);
+    events_clean(line, member, said, text);
     now = sl_wall_us(f->clock);
     e = events_last(&f->events, said->uid, ONCE_AMONG);
     for (; e != NULL; e = events_next(&f->events, said->uid, e))
