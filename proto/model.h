@@ -94,6 +94,7 @@
 // 50 masks of steps
 // 53 weights of samples and classes, which workers alone must know
 // 54 layers that share the variables of others
+// 55 slices: numbers of rows and other numbers in one sample
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -134,6 +135,7 @@
 #define MODEL_EDITION_MASKS 50
 #define MODEL_EDITION_WEIGHED 53
 #define MODEL_EDITION_SHARES 54
+#define MODEL_EDITION_SLICES 55
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {
@@ -193,7 +195,8 @@ struct model_node {
     const char *name; // owned by the model
     // The layer's own type; activation layers by any of their names (relu,
     // softmax, activation ...) are MODEL_ACTIVATION with `act` set. A layer of
-    // one axis is that of images, and repeat_vector is up_sampling2d.
+    // one axis is that of images, repeat_vector is up_sampling2d, and slice is
+    // cropping2d.
     enum model_layer type;
     enum model_act act; // dense, convolutions, activation; else LINEAR
     // Recurrent layers: of what a step computes, and of the gates.
@@ -241,8 +244,8 @@ struct model_node {
     uint32_t table;
     const char *column;
     enum model_combiner combiner;
-    bool ids; // the sample or a view of it, and embeddings read it: numbers of
-              // rows, which no 16 bits can hold
+    bool ids; // the sample or a view of it, and embeddings read it, or a view
+              // that they read: numbers of rows, which no 16 bits can hold
     double rate;              // dropout, in [0, 1)
     uint64_t seed;            // dropout
     double momentum, epsilon; // normalizations

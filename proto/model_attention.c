@@ -98,39 +98,64 @@ static bool reads_numbers(const struct model_node *n)
 
 static bool is_view(const struct model_node *n)
 {
-    return n->type == MODEL_RESHAPE || n->type == MODEL_FLATTEN;
+    return n->type == MODEL_RESHAPE || n->type == MODEL_FLATTEN ||
+           n->type == MODEL_CROPPING2D;
 }
 
-static enum sl_err reads_ids(struct model_build *b, bool ids)
+// Makes numbers of rows of what an embedding, or a view that one reads, reads.
+static enum sl_err mark_ids(struct model_build *b)
 {
-    struct model_node *n = b->node;
+    const struct model_node *n = b->node;
+    struct model_node *from = &b->m->nodes[n->input[0]];
 
-    n->ids = ids && is_view(n);
-    if (reads_numbers(n) && !ids)
+    if (!reads_numbers(n) && !n->ids)
+        return SL_OK;
+    if (n->input[0] != 0 && !is_view(from))
         return build_fail(b, "reads numbers of rows: it wants the sample, or a "
-                             "reshape or flatten of it");
-    if (ids && !reads_numbers(n) && !is_view(n))
-        return build_fail(b, "reads the sample, which is numbers of rows for "
-                             "an embedding; read that one");
+                             "slice, reshape or flatten of it");
+    from->ids = true;
+    if (n->ids && n->type == MODEL_CROPPING2D)
+        build_needs(b, MODEL_EDITION_SLICES);
     return SL_OK;
+}
+
+// Checks that no other layer reads numbers of rows: a view that no embedding
+// reads makes the numbers of others of its part of them.
+static enum sl_err check_reads(struct model_build *b)
+{
+    const struct model_node *n = b->node;
+    bool ids = false;
+
+    for (uint32_t k = 0; k < n->inputs; k++)
+        ids |= b->m->nodes[n->input[k]].ids;
+    if (!ids || reads_numbers(n) || n->ids)
+        return SL_OK;
+    if (!is_view(n))
+        return build_fail(b, "reads numbers of rows, which an embedding reads: "
+                             "read that one, or a slice or reshape of the "
+                             "sample that no embedding reads");
+    build_needs(b, MODEL_EDITION_SLICES);
+    return SL_OK;
+}
+
+static void ids_at(struct model_build *b, uint32_t at)
+{
+    b->at = at;
+    b->node = &b->m->nodes[at];
+    b->layer = b->spec->layers[at - 1];
 }
 
 enum sl_err build_ids(struct model_build *b)
 {
-    struct model *m = b->m;
     enum sl_err rc = SL_OK;
 
-    for (uint32_t i = 1; i < m->nodes_count; i++)
-        m->nodes[0].ids |= reads_numbers(&m->nodes[i]);
-    for (b->at = 1; b->at < m->nodes_count && m->nodes[0].ids && rc == SL_OK;
-         b->at++) {
-        bool ids = false;
-
-        b->node = &m->nodes[b->at];
-        b->layer = b->spec->layers[b->at - 1];
-        for (uint32_t k = 0; k < b->node->inputs; k++)
-            ids |= m->nodes[b->node->input[k]].ids;
-        rc = reads_ids(b, ids);
+    for (uint32_t i = b->m->nodes_count; i-- > 1 && rc == SL_OK;) {
+        ids_at(b, i);
+        rc = mark_ids(b);
+    }
+    for (uint32_t i = 1; i < b->m->nodes_count && rc == SL_OK; i++) {
+        ids_at(b, i);
+        rc = check_reads(b);
     }
     return rc;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // proto/model_views.c -- layers that move elements to other places, or all by
-// one number: padding, cropping, repeating, reshaping, permuting, rescaling.
+// one number: padding, cropping, slicing, repeating, reshaping, permuting,
+// rescaling.
 #include "proto/model_build.h"
 
 #include <math.h>
@@ -108,6 +109,31 @@ enum sl_err build_repeat_vector(struct model_build *b)
     n->out = (struct model_shape){2, {repeats, channels}};
     n->window[0] = n->stride[0] = 1;
     n->window[1] = n->stride[1] = repeats;
+    return SL_OK;
+}
+
+// Cropping of an image of one row, of which `size` columns are left.
+enum sl_err build_slice(struct model_build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    struct model_node *n = b->node;
+    uint64_t features = n->in.dim[0];
+    enum sl_err rc = build_want_rank(b, 1, "an input of shape (features)", "");
+
+    if (rc != SL_OK)
+        return rc;
+    if (l->n_size != 1 || l->size[0] == 0)
+        return build_fail(b, "needs 'size', the number of features that it "
+                             "takes");
+    if ((uint64_t)l->begin + l->size[0] > features)
+        return build_fail(b, "takes features %u to %llu of an input of %llu",
+                          l->begin, (unsigned long long)l->begin + l->size[0],
+                          (unsigned long long)features);
+    n->type = MODEL_CROPPING2D;
+    n->in = (struct model_shape){3, {1, features, 1}};
+    n->out = (struct model_shape){1, {l->size[0]}};
+    n->pad_before[1] = l->begin;
+    n->pad_after[1] = (uint32_t)(features - l->begin - l->size[0]);
     return SL_OK;
 }
 

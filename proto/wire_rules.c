@@ -452,7 +452,7 @@ static const struct wire_rules all[] = {
           RANGE(57, 0, WIRE_STRIDE_MAX), KNOWN(58, "model_kinds.c:build_layer"),
           COUNT(59, 8), KNOWN(59, "model_kinds.c:build_layer"), COUNT(60, 8),
           KNOWN(60, "model_kinds.c:build_layer"), COUNT(62, MODEL_GIVEN_MAX),
-          COUNT(63, MODEL_GIVEN_MAX)),
+          COUNT(63, MODEL_GIVEN_MAX), RANGE(77, 0, WIRE_STRIDE_MAX)),
     RULES(variable_spec, NULL, COUNT(2, WIRE_RANK_MAX),
           KNOWN(2, "layout.c:layout_rows")),
     RULES(optimizer_spec, NULL, COUNT(19, 64),

@@ -132,6 +132,8 @@ static enum sl_err import_fill_spec(const struct cli *cli, json_t *spec,
     if (rc == SL_OK)
         rc = import_check_shape(cli, spec, err);
     if (rc == SL_OK)
+        rc = keras_tell_inputs(k, &notes);
+    if (rc == SL_OK)
         out_tell_lines(buf_text(&notes));
     buf_release(&notes);
     json_decref(said);

@@ -315,6 +315,30 @@ enum sl_err keras_read(struct keras *out, const char *name, const char *text,
     return rc;
 }
 
+enum sl_err keras_tell_inputs(const struct keras *k, struct buf *notes)
+{
+    const char *between =
+        "a sample has the numbers of the model's inputs in this order: ";
+    const json_t *layers = json_object_get(k->model, "layers"), *layer;
+    enum sl_err rc = SL_OK;
+    size_t i;
+
+    json_array_foreach(layers, i, layer)
+    {
+        const char *name = keras_str(layer, "name"), *end;
+
+        if (rc != SL_OK || strcmp(keras_str(layer, "type"), "slice") != 0)
+            continue;
+        end = strstr(name, ".flat");
+        rc = buf_appendf(
+            notes, "%s%.*s (%lld)", between,
+            (int)(end != NULL ? (size_t)(end - name) : strlen(name)), name,
+            (long long)json_integer_value(json_object_get(layer, "size")));
+        between = ", ";
+    }
+    return rc == SL_OK && *between == ',' ? buf_appendf(notes, "\n") : rc;
+}
+
 void keras_release(struct keras *k)
 {
     json_decref(k->model);

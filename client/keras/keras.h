@@ -2,11 +2,12 @@
 // client/keras/keras.h -- what Keras' to_json() writes, as a job's model.
 //
 // Keras 2 and 3, Sequential and Functional, with models as layers of models; a
-// nested model's layers are then called "inner.dense". What our layers compute
-// is said in their words; everything else is refused: classes and arguments
-// that are not known, custom objects, code. A layer that is called again
-// becomes one that shares the variables of the first call, "dense-2". A
-// variable of the job is called as `<layer>/<weight>`, so that
+// nested model's layers are then called "inner.dense". Several inputs are parts
+// of one sample, in the order in which the file lists them (input_layers). What
+// our layers compute is said in their words; everything else is refused:
+// classes and arguments that are not known, custom objects, code. A layer that
+// is called again becomes one that shares the variables of the first call,
+// "dense-2". A variable of the job is called as `<layer>/<weight>`, so that
 // python/sluice/keras_weights.py finds it again.
 //
 // Threads  any.
@@ -72,6 +73,10 @@ enum sl_err keras_fill(json_t *spec, const json_t *said, const struct keras *k,
 // SL_ENOMEM.
 enum sl_err keras_fill_augment(json_t *spec, const struct keras *k,
                                struct buf *notes, struct sl_error *err);
+
+// Appends a line to `notes` that says which numbers of a sample are which
+// input, if the model has several. SL_ENOMEM.
+enum sl_err keras_tell_inputs(const struct keras *k, struct buf *notes);
 
 // Appends the classes that become layers of a job, separated by ", ": those of
 // models, InputLayer and Random* (keras_fill_augment) are not named. SL_ENOMEM:

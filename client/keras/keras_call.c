@@ -149,6 +149,19 @@ static enum sl_err with_all(struct keras_graph *g, const struct strmap *numbers,
     return rc;
 }
 
+// Returns true if `value` is null, or a list of nulls: of a call with several
+// tensors.
+static bool says_nothing(const json_t *value)
+{
+    const json_t *list = keras_plain(value);
+    bool nothing = json_is_null(value) || json_array_size(list) > 0;
+    size_t i;
+    json_t *each;
+
+    json_array_foreach(list, i, each) nothing = nothing && json_is_null(each);
+    return nothing;
+}
+
 // Arguments with names: tensors where a layer has several, and what changes
 // nothing. Attention's are query, value, key, in this order.
 static enum sl_err call_kwargs(struct keras_graph *g,
@@ -173,7 +186,7 @@ static enum sl_err call_kwargs(struct keras_graph *g,
         return rc;
     json_object_foreach((json_t *)(uintptr_t)kwargs, key, value)
     {
-        bool named = false, known = json_is_null(value) || json_is_false(value);
+        bool named = false, known = says_nothing(value) || json_is_false(value);
 
         for (size_t i = 0; i < SL_COUNT(tensors); i++)
             named = named || strcmp(key, tensors[i]) == 0;

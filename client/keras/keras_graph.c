@@ -35,6 +35,23 @@ static const json_t *layers_of(const json_t *model)
     return json_is_array(config) ? config : json_object_get(config, "layers");
 }
 
+// The shape that a model or layer says of its input, or NULL.
+static const json_t *keras_layer_input_shape(const json_t *layer)
+{
+    const json_t *config = keras_config(layer);
+    static const char *const keys[] = {"batch_shape", "batch_input_shape",
+                                       "build_input_shape"};
+    const json_t *shape = NULL;
+
+    for (size_t i = 0; shape == NULL && i < SL_COUNT(keys); i++)
+        shape = json_object_get(config, keys[i]);
+    if (shape == NULL || json_is_null(shape))
+        shape = json_object_get(json_object_get(layer, "build_config"),
+                                "input_shape");
+    shape = keras_plain(shape);
+    return json_is_array(shape) ? shape : NULL;
+}
+
 // ---- nodes
 
 #define GRAPH_NAME (MODEL_NAME_BYTES + 2) // a name, a dot and a 0
@@ -259,6 +276,7 @@ void keras_graph_release(struct keras_graph *g)
     for (uint32_t i = 0; i < g->count; i++)
         sl_free(g->nodes[i].name);
     sl_free(g->nodes);
+    json_decref(g->made);
     *g = (struct keras_graph){.nodes = NULL};
 }
 
@@ -724,12 +742,10 @@ static enum sl_err read_calls(struct keras_graph *g, struct functional *f,
         f->seen[of->first] = LEFT_OUT;
         return SL_OK;
     }
-    if (is_input(layer))
-        return ++f->inputs == 1
-                   ? SL_OK
-                   : keras_refuse(g, keras_name(layer), "InputLayer",
-                                  "is a second input; a job's sample is one "
-                                  "tensor");
+    if (is_input(layer)) {
+        f->inputs++;
+        return SL_OK;
+    }
     if (keras_mask_op(layer))
         rc = check_layer(g, layer);
     for (uint32_t k = 0; rc == SL_OK && k < of->calls; k++)
@@ -756,6 +772,133 @@ static enum sl_err read_functional(struct keras_graph *g, struct functional *f,
     return rc == SL_OK ? join_calls(g, f, ends) : rc;
 }
 
+// ---- several inputs
+
+// Keeps a new JSON value as long as the graph. Borrowed; NULL: no memory.
+static json_t *keep_made(struct keras_graph *g, json_t *value)
+{
+    if (g->made == NULL)
+        g->made = json_array();
+    return json_array_append_new(g->made, value) == 0 ? value : NULL;
+}
+
+// Sets *out to the number of elements of an input; `shape` has the batch's axis
+// in front.
+static enum sl_err input_elements(uint64_t *out, struct keras_graph *g,
+                                  const json_t *layer, const json_t *shape)
+{
+    size_t n = json_array_size(shape);
+    char text[KERAS_TEXT];
+
+    *out = n < 2 ? 0 : 1;
+    for (size_t i = 1; i < n && *out != 0; i++) {
+        json_int_t axis = json_integer_value(json_array_get(shape, i));
+
+        *out = axis < 1 || (uint64_t)axis > MODEL_VARIABLE_MAX / *out
+                   ? 0
+                   : *out * (uint64_t)axis;
+    }
+    return *out != 0 ? SL_OK
+                     : keras_refuse(
+                           g, keras_name(layer), "InputLayer",
+                           "is of shape %s; one of several inputs has at least "
+                           "one axis, and each is a number",
+                           keras_text(text, shape));
+}
+
+// Adds the node of an input, which begins at element `begin` of the sample.
+static enum sl_err add_slice(struct keras_graph *g, const json_t *layer,
+                             const json_t *shape, uint64_t begin, uint64_t size)
+{
+    const struct keras_call sample = {.inputs = 1};
+    bool flat = json_array_size(shape) == 2;
+    const json_t *config =
+        keep_made(g, json_pack("{sIsI}", "begin", (json_int_t)begin, "size",
+                               (json_int_t)size));
+    json_t *target = flat ? NULL : json_array();
+    char text[GRAPH_NAME];
+    enum sl_err rc = config != NULL ? SL_OK : keras_graph_no_memory(g);
+
+    if (rc == SL_OK && !flat)
+        rc = inner_prefix(text, g, "", layer, 0);
+    if (rc == SL_OK)
+        rc = add_node(g, flat ? keras_name(layer) : "flat", flat ? "" : text,
+                      KERAS_SLICE, config, &sample);
+    if (rc != SL_OK || flat) {
+        json_decref(target);
+        return rc;
+    }
+    for (size_t i = 1; i < json_array_size(shape); i++)
+        json_array_append(target, json_array_get(shape, i));
+    config = keep_made(g, json_pack("{so}", "target_shape", target));
+    return config == NULL
+               ? keras_graph_no_memory(g)
+               : add_node(
+                     g, keras_name(layer), "", "Reshape", config,
+                     &(struct keras_call){.inputs = 1, .input = {g->count}});
+}
+
+// Sets *layer to the layer that item i of input_layers names, an InputLayer.
+static enum sl_err find_input(struct keras_graph *g, const struct functional *f,
+                              const json_t *list, size_t i, uint32_t *layer)
+{
+    const json_t *value = json_array_get(list, i);
+    uint32_t at;
+
+    if (json_is_object(list)) {
+        json_t *object = (json_t *)(uintptr_t)list;
+        void *iter = json_object_iter(object);
+
+        for (; i > 0; i--)
+            iter = json_object_iter_next(object, iter);
+        value = json_object_iter_value(iter);
+    }
+    if (keras_source(layer, &at, &f->numbers, value) != SL_OK ||
+        !is_input(json_array_get(f->layers, *layer)) ||
+        f->seen[f->of[*layer].first] != NEW)
+        return sl_fail(g->err, SL_EINVAL,
+                       "input_layers does not name each InputLayer once");
+    return SL_OK;
+}
+
+// Makes each of several inputs a part of the sample, in the order of
+// input_layers: the sample is all of them, one after the other.
+static enum sl_err add_several(struct keras_graph *g, struct functional *f,
+                               const json_t *model)
+{
+    const json_t *list = json_object_get(keras_config(model), "input_layers");
+    size_t count =
+        json_is_object(list) ? json_object_size(list) : json_array_size(list);
+    uint64_t begin = 0, size;
+    enum sl_err rc = SL_OK;
+
+    if (count != f->inputs)
+        return sl_fail(g->err, SL_EINVAL,
+                       "input_layers names %zu inputs, and there are %u", count,
+                       f->inputs);
+    for (size_t i = 0; rc == SL_OK && i < count; i++) {
+        uint32_t at = 0;
+        const json_t *layer, *shape;
+
+        rc = find_input(g, f, list, i, &at);
+        if (rc != SL_OK)
+            return rc;
+        layer = json_array_get(f->layers, at);
+        shape = keras_layer_input_shape(layer);
+        rc = input_elements(&size, g, layer, shape);
+        if (rc == SL_OK)
+            rc = add_slice(g, layer, shape, begin, size);
+        f->node[f->of[at].first] = g->count;
+        f->seen[f->of[at].first] = PLACED;
+        begin += size;
+        if (rc == SL_OK && begin > MODEL_VARIABLE_MAX)
+            rc = sl_fail(g->err, SL_ENOTSUP, "inputs of more than %llu numbers",
+                         (unsigned long long)MODEL_VARIABLE_MAX);
+    }
+    g->shape = keep_made(g, json_pack("[nI]", (json_int_t)begin));
+    return rc != SL_OK || g->shape != NULL ? rc : keras_graph_no_memory(g);
+}
+
 static enum sl_err add_functional(struct keras_graph *g, const json_t *model,
                                   const char *prefix, uint32_t from,
                                   uint32_t *to, unsigned depth)
@@ -764,6 +907,12 @@ static enum sl_err add_functional(struct keras_graph *g, const json_t *model,
     enum sl_err rc = read_functional(
         g, &f, json_object_get(keras_config(model), "output_layers"));
 
+    if (rc == SL_OK && f.inputs > 1)
+        rc = depth == 0
+                 ? add_several(g, &f, model)
+                 : keras_refuse(g, keras_name(model), keras_class(model),
+                                "has %u inputs; a model in a job has one",
+                                f.inputs);
     for (uint32_t i = 0; rc == SL_OK && i < f.count; i++)
         rc = keras_graph_walk_inputs(g, &f, i, prefix, from, depth);
     if (rc == SL_OK)
@@ -796,23 +945,6 @@ static enum sl_err add_model(struct keras_graph *g, const json_t *model,
              : add_functional(g, model, prefix, from, to, depth);
     g->frozen -= json_is_false(trainable);
     return rc;
-}
-
-// The shape that a model or layer says of its input, or NULL.
-static const json_t *keras_layer_input_shape(const json_t *layer)
-{
-    const json_t *config = keras_config(layer);
-    static const char *const keys[] = {"batch_shape", "batch_input_shape",
-                                       "build_input_shape"};
-    const json_t *shape = NULL;
-
-    for (size_t i = 0; shape == NULL && i < SL_COUNT(keys); i++)
-        shape = json_object_get(config, keys[i]);
-    if (shape == NULL || json_is_null(shape))
-        shape = json_object_get(json_object_get(layer, "build_config"),
-                                "input_shape");
-    shape = keras_plain(shape);
-    return json_is_array(shape) ? shape : NULL;
 }
 
 // Of the InputLayer; else of what comes first, or of the first in that.

@@ -42,6 +42,8 @@ struct keras_node {
     uint32_t shares; // node of the layer's first call; 0: this is it
 };
 enum { KERAS_UNSAID, KERAS_UNMASKED, KERAS_MASKED };
+#define KERAS_SLICE                                                            \
+    "SluiceSlice" // class of a node that is one of several inputs
 
 // The layers of all models in the file, each after its inputs.
 struct keras_graph {
@@ -53,6 +55,7 @@ struct keras_graph {
     bool masks;            // a layer masks steps
     uint32_t output;       // node
     const json_t *shape;   // input's shape, with the batch's axis; borrowed
+    json_t *made;          // a list of what no file says; owned, or NULL
     const char *precision; // f16, bf16, or NULL
     bool keras2;
     struct sl_error *err;
@@ -128,7 +131,7 @@ enum sl_err keras_masked(struct keras_call *call, struct keras_graph *g,
 
 // ---- keras_layer.c
 
-// Returns true if keras_layer makes layers of this class: not models,
+// Returns true if keras_layer makes layers of this class of a file: not models,
 // InputLayer, and the wrappers Bidirectional and TimeDistributed, of which
 // keras_graph makes other nodes.
 bool keras_offered(const char *class_name);
@@ -139,8 +142,8 @@ bool keras_recurrent(const char *class_name);
 bool keras_takes_number(const char *class_name);
 
 // Makes *out a LayerSpec of `node`, without its inputs; its class must be
-// offered. May set g->precision. The reference is the caller's. SL_ENOTSUP: an
-// argument, or how it is called, is not supported; SL_ENOMEM.
+// offered, or KERAS_SLICE. May set g->precision. The reference is the caller's.
+// SL_ENOTSUP: an argument, or how it is called, is not supported; SL_ENOMEM.
 enum sl_err keras_layer(json_t **out, struct keras_graph *g,
                         const struct keras_node *node);
 

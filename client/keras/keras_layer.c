@@ -426,6 +426,8 @@ static const struct keras_layer_class {
     {"SeparableConv1D", "separable_conv1d", true, NULL, separable},
     {"SeparableConv2D", "separable_conv2d", true, NULL, separable},
     {"SimpleRNN", "simple_rnn", true, finish_recurrent, RULES(RECURRENT)},
+    {KERAS_SLICE, "slice", false, NULL, RULES( // what keras_graph makes of several inputs
+        {"begin", take_copy, NULL, NULL}, {"size", take_copy, NULL, NULL})},
     {"Softmax", "softmax", false, NULL, along_axis},
     {"SpatialDropout1D", "spatial_dropout1d", false, NULL, spatial},
     {"SpatialDropout2D", "spatial_dropout2d", false, NULL, spatial},
@@ -456,7 +458,8 @@ static const struct keras_layer_class *find_class(const char *name)
 
 bool keras_offered(const char *class_name)
 {
-    return find_class(class_name) != NULL;
+    return find_class(class_name) != NULL &&
+           strcmp(class_name, KERAS_SLICE) != 0; // no file has it
 }
 
 bool keras_recurrent(const char *class_name)
@@ -479,6 +482,8 @@ enum sl_err keras_known(struct buf *out)
     enum sl_err rc = SL_OK;
 
     for (size_t i = 0; rc == SL_OK && i < SL_COUNT(classes); i++) {
+        if (!keras_offered(classes[i].class_name))
+            continue;
         rc = buf_appendf(out, "%s%s", between, classes[i].class_name);
         between = ", ";
     }

@@ -7,7 +7,8 @@
     sluice.keras.load_job(model, job)          # what it has learnt, once it has ended
 
 The model is what `sluice import` makes of model.to_json(), under the same names, and
-what Normalization.adapt() found, which that JSON lacks;
+what Normalization.adapt() found, which that JSON lacks; join_inputs makes the samples of
+one that has several inputs.
 CommandError says which layer or option a job cannot have. Works with models of
 Keras 3 and of Keras 2 (`tf.keras`, `tf_keras`), and imports neither. The JSON of
 Keras 2 has neither optimizer nor loss: give them in `spec`.
@@ -15,16 +16,19 @@ Keras 2 has neither optimizer nor loss: give them in `spec`.
 from __future__ import annotations
 
 import json
+import math
 import os
 import pathlib
 import tempfile
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Sequence, Union
+
+import numpy
 
 from . import client
 from .keras_weights import Path, _layers, layer_name, save_weights
 from .session import Tls
 
-__all__ = ["submit", "to_job"]
+__all__ = ["join_inputs", "submit", "to_job"]
 
 Json = client.Json
 
@@ -69,6 +73,31 @@ def _adapted(model: Any) -> str:
     if found:
         fill(parts, "")
     return json.dumps(parts)
+
+
+def join_inputs(model: Any, arrays: Union[Sequence[Any], Mapping[str, Any]]) -> Any:
+    """The samples of a model with several inputs as one array of f32, (samples, numbers),
+    for `x` of the job's data. `arrays` are in the order of model.inputs, or by the names
+    of the Input layers."""
+    listed = model.get_config()["input_layers"]
+    listed = list(listed.values()) if isinstance(listed, Mapping) else listed
+    if isinstance(listed[0], str):
+        listed = [listed]  # one input
+    names = [entry[0] for entry in listed]
+    if isinstance(arrays, Mapping):
+        if set(arrays) != set(names):
+            raise ValueError(f"the model's inputs are {', '.join(names)}, not "
+                             f"{', '.join(map(str, arrays))}")
+        arrays = [arrays[name] for name in names]
+    if len(arrays) != len(names):
+        raise ValueError(f"the model has {len(names)} inputs, and here are {len(arrays)}")
+    flat = [numpy.asarray(array, "f4").reshape(len(array), -1) for array in arrays]
+    shapes = {name: model.get_layer(name).output.shape[1:] for name in names}
+    for name, part in zip(names, flat):
+        if part.shape[1] != math.prod(shapes[name]):
+            raise ValueError(f"input '{name}' wants {tuple(shapes[name])} for a sample, not "
+                             f"{part.shape[1]} numbers")
+    return numpy.concatenate(flat, axis=1)
 
 
 def to_job(model: Any, data: Optional[Mapping[str, Any]] = None, *,

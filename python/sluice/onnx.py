@@ -366,6 +366,12 @@ def repeat_vector(g: Graph, x: str) -> str:
     return str(g.op("Expand", g.op("Unsqueeze", x, g.ints(1)), g.ints(1, g["repeats"], 1)))
 
 
+def slice_(g: Graph, x: str) -> str:
+    begin, size = g.get("begin", 0), g["size"]
+    size = size[0] if isinstance(size, list) else size
+    return str(g.op("Slice", x, g.ints(begin), g.ints(begin + size), g.ints(1)))
+
+
 # ---- normalizations
 
 def batch_normalization(g: Graph, x: str) -> str:
@@ -583,6 +589,7 @@ LAYERS: Dict[str, Layer] = {
     "fm": fm,
     "cross": cross,
     "repeat_vector": repeat_vector,
+    "slice": slice_,
     "group_normalization": group_normalization,
     "unit_normalization": unit_normalization,
     "normalization": normalization,

@@ -116,7 +116,7 @@ LIVE = changed(PROGRAM[:PROGRAM.index('if what == "make"')], {
     "which, what, folder": "which, address, folder"}) + """
 import os
 from sluice import client
-from sluice.keras_job import submit, to_job
+from sluice.keras_job import join_inputs, submit, to_job
 from sluice.keras_weights import load_job
 os.chdir(folder)
 numpy.savez("data.npz", x=x, y=y)
@@ -157,6 +157,24 @@ def shifted(by, name):
     return k.Sequential([k.Input((1,)), norm], name=name)
 both = k.Sequential([k.Input((1,)), shifted(3, "a"), shifted(7, "b"), l.Dense(1)])
 assert [layer["mean"] for layer in to_job(both)["model"]["layers"][:2]] == [[3], [7]]
+# Several inputs are one sample, in the order of the model.
+one, two = k.Input((2, 2), name="one"), k.Input((1,), name="two")
+joint = k.Model([two, one], l.Dense(2)(l.Concatenate()([two, l.Flatten()(one)])))
+arrays = [numpy.ones((4, 1)), numpy.arange(16.0).reshape(4, 2, 2)]
+rows = join_inputs(joint, arrays)
+assert rows.shape == (4, 5) and rows[1].tolist() == [1, 4, 5, 6, 7], rows
+assert (join_inputs(joint, {"one": arrays[1], "two": arrays[0]}) == rows).all()
+assert join_inputs(m, [x]).shape == (len(x), x[0].size)
+assert [layer["name"] for layer in to_job(joint, spec=spec)["model"]["layers"][:3]] == [
+    "two", "one.flat", "one"]
+for wrong, words in ((arrays[:1], "has 2 inputs"), ({"one": arrays[1]}, "inputs are two, one"),
+                     (arrays[::-1], "input 'two' wants (1,) for a sample, not 4 numbers")):
+    try:
+        join_inputs(joint, wrong)
+    except ValueError as error:
+        assert words in str(error), error
+    else:
+        assert False, "it took " + words
 # Its input is shifted, and so is the data; the layer has learnt by how much.
 norm, inner = l.Normalization(name="adapted"), m
 x = (3 * x + 5).astype("f4")
@@ -312,7 +330,7 @@ def what_is_missing_or_cannot_be_is_said():
         for name, text in (("by_hand-k3", "layer 'asked' is called with another mask"),
                            ("lost-k3", "layer 'without' is called with another mask"),
                            ("lambda-k3", "layer 'times' (Lambda) holds code"),
-                           ("two_inputs-k2", "layer 'b' (InputLayer) is a second input"),
+                           ("two_inputs-k2", "has 2 inputs; a model in a job has one"),
                            ("unknown-k3", "layer 'memory' (ConvLSTM1D) is of a class")):
             done = c.run("import", FILES / "refused" / f"{name}.json", "-o", spec, want=2)
             says(done, text, "Known are models of Activation, Add,")

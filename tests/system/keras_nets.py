@@ -256,7 +256,29 @@ def tied_steps(k, l):
     return k.Model(x, l.Dense(2)(l.Flatten()(d(d(y)))))
 
 
-# With the highest whole number + 1 of samples.
+def wide_and_deep(k, l):
+    """Numbers, a category and words, of one sample."""
+    x, kind, words = k.Input((5,), name="numbers"), k.Input((1,)), k.Input((4,))
+    y = [l.Flatten()(l.Embedding(7, 3)(kind)), x,
+         l.GlobalAveragePooling1D()(l.Embedding(9, 3, mask_zero=True)(words))]
+    deep = l.Dense(6, activation="relu")(l.concatenate(y))
+    return k.Model([x, kind, words], l.Dense(2)(l.concatenate([deep, l.Dense(2)(x)])))
+
+
+def picture_and_facts(k, l):
+    facts, x = k.Input((3,)), k.Input((6, 6, 2))
+    y = l.GlobalMaxPooling2D()(l.Conv2D(4, 3, activation="tanh")(x))
+    return k.Model([facts, x], l.Dense(2)(l.concatenate([y, l.Dense(3)(facts)])))
+
+
+def two_towers(k, l):
+    """One encoder of two inputs, whose outputs are compared."""
+    a, b = k.Input((3, 4)), k.Input((3, 4))
+    e = k.Sequential([k.Input((3, 4)), l.Flatten(), l.Dense(5), l.UnitNormalization()])
+    return k.Model([a, b], l.Dense(1)(l.Dot(axes=1)([e(a), e(b)])))
+
+
+# With the highest whole number + 1 of samples, or of each input.
 NETS = {net: ids for nets, ids in (
     ((mnist_mlp, mnist_convnet, cifar_convnet, residual, inception, xception_like,
       mobile_block, squeeze_excite, unet, autoencoder, conv_autoencoder, super_resolution,
@@ -264,7 +286,8 @@ NETS = {net: ids for nets, ids in (
       weather_lstm, forecast_convnet, timeseries_classifier, anomaly, addition_rnn,
       deep_and_cross, gated, siamese, tied_steps), 0),
     ((imdb_average, imdb_lstm, imdb_bidirectional, text_convnet, text_transformer), 20),
-    ((masked_text, masked_average), 6), ((ranker,), 12)) for net in nets}
+    ((masked_text, masked_average), 6), ((ranker,), 12), ((wide_and_deep,), (0, 7, 9)),
+    ((picture_and_facts, two_towers), (0, 0))) for net in nets}
 
 # Of keras.applications, three that have layers which no others have.
 APPLICATIONS = ["MobileNetV2", "EfficientNetB0", "ConvNeXtTiny"]

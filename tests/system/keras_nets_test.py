@@ -24,12 +24,16 @@ draw, told = numpy.random.default_rng(1), {}
 keras.utils.set_random_seed(1)
 for net, ids in keras_nets.NETS.items():
     m = net(keras, keras.layers)
-    shape = (samples, *m.input_shape[1:])
-    x = draw.integers(0, ids, shape) if ids else draw.normal(size=shape)
-    if ids:
-        x[:, 0] = 1  # some step counts
-    x = x.astype("f4")
-    out = numpy.asarray(m.predict_on_batch(x)).reshape(samples, -1)
+    several, parts = isinstance(ids, tuple), []
+    for shape, ids in zip(m.input_shape, ids) if several else [(m.input_shape, ids)]:
+        shape = (samples, *shape[1:])
+        part = draw.integers(0, ids, shape) if ids else draw.normal(size=shape)
+        if ids:
+            part[:, 0] = 1  # some step counts
+        parts.append(part.astype("f4"))
+    x = numpy.concatenate([p.reshape(samples, -1) for p in parts], 1) if several else parts[0]
+    of = lambda at: [p[at] for p in parts] if several else x[at]
+    out = numpy.asarray(m.predict_on_batch(of(slice(None)))).reshape(samples, -1)
     y = draw.normal(size=out.shape).astype("f4")
     name = f"{folder}/{net.__name__}"
     open(f"{name}.json", "w").write(m.to_json())
@@ -41,8 +45,8 @@ for net, ids in keras_nets.NETS.items():
     # host has AVX2 alone: the process ends with "corrupted size vs. prev_size".
     with torch.backends.mkldnn.flags(enabled=net.__name__ != "xception_like"):
         for at in [*range(0, samples, batch)] * epochs:
-            m.train_on_batch(x[at:at + batch], y[at:at + batch])
-    now = numpy.asarray(m.predict_on_batch(x)).reshape(samples, -1)
+            m.train_on_batch(of(slice(at, at + batch)), y[at:at + batch])
+    now = numpy.asarray(m.predict_on_batch(of(slice(None)))).reshape(samples, -1)
     told[net.__name__] = [m.count_params(), float(((now - y) ** 2).mean())]
 print(json.dumps(told))
 """

@@ -25,9 +25,12 @@ static struct compile_view cropping(const struct build *b,
                                     const struct model_node *node,
                                     struct compile_view v)
 {
+    struct model_shape out = node->out;
     int64_t dim[KERN_DIMS];
 
-    compile_image_dims(b, &node->out, dim);
+    if (out.rank == 1) // a slice: a row of one channel
+        out = (struct model_shape){3, {1, out.dim[0], 1}};
+    compile_image_dims(b, &out, dim);
     v.to = kern_shape(b->t, 4, dim);
     v.from_at =
         (size_t)((node->pad_before[0] * v.from.dim[2] + node->pad_before[1]) *
@@ -116,6 +119,14 @@ const struct compile_layer compile_rescaling = {.view = rescaling};
 
 // ---- all views
 
+// Returns the type of what the view reads, in which it moves elements: numbers
+// of rows are in f32 (model_node.ids).
+static enum kern_dtype view_type(const struct build *b,
+                                 const struct model_node *node)
+{
+    return b->model->nodes[node->input[0]].ids ? KERN_F32 : b->t;
+}
+
 static struct compile_view view_of(const struct build *b,
                                    const struct model_node *node,
                                    compile_view_fn *view)
@@ -124,17 +135,38 @@ static struct compile_view view_of(const struct build *b,
     int64_t dim[KERN_DIMS];
 
     v.to = v.from = kern_shape(b->t, compile_dims(b, &node->in, dim), dim);
-    return view(b, node, v);
+    v = view(b, node, v);
+    v.to.dtype = v.from.dtype = (uint8_t)view_type(b, node);
+    return v;
+}
+
+// Returns the elements of the view's value.
+static size_t view_elements(const struct build *b,
+                            const struct model_node *node)
+{
+    return b->o->batch * (size_t)model_shape_elements(&node->out);
+}
+
+// Makes `x`, of the type of view i, the view's value.
+static void view_gives(struct build *b, uint32_t i, uint32_t x)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    int64_t elements = (int64_t)view_elements(b, node);
+
+    b->value[i] =
+        node->ids ? x
+                  : compile_cast(b, i, x, elements, view_type(b, node), b->t);
 }
 
 void compile_view_forward(struct build *b, uint32_t i, compile_view_fn *view)
 {
     const struct model_node *node = &b->model->nodes[i];
     struct compile_view v = view_of(b, node, view);
-    uint32_t y = compile_tensor(b, compile_bytes(b, &node->out));
     int64_t dim[KERN_DIMS];
     struct kern_shape all =
-        kern_shape(b->t, compile_dims(b, &node->out, dim), dim);
+        kern_shape(v.to.dtype, compile_dims(b, &node->out, dim), dim);
+    size_t bytes = b->model->nodes[node->input[0]].ids ? b->real : b->act;
+    uint32_t y = compile_tensor(b, view_elements(b, node) * bytes);
     struct kern_desc d;
 
     if (v.fills) {
@@ -144,9 +176,9 @@ void compile_view_forward(struct build *b, uint32_t i, compile_view_fn *view)
     kern_desc_axpby(&d, &v.from, &v.to, v.scale, v.adds);
     compile_emit(
         b, i, &d,
-        (struct build_ref[]){{b->value[node->input[0]], v.from_at * b->act},
-                             {y, v.at * b->act}});
-    b->value[i] = y;
+        (struct build_ref[]){{b->value[node->input[0]], v.from_at * bytes},
+                             {y, v.at * bytes}});
+    view_gives(b, i, y);
 }
 
 void compile_view_backward(struct build *b, uint32_t i, compile_view_fn *view)
@@ -278,7 +310,7 @@ const struct compile_layer compile_concatenate = {
 // The elements stay where they are.
 static void reshape_forward(struct build *b, uint32_t i)
 {
-    b->value[i] = b->value[b->model->nodes[i].input[0]];
+    view_gives(b, i, b->value[b->model->nodes[i].input[0]]);
 }
 
 const struct compile_layer compile_reshape = {.forward = reshape_forward,

@@ -53,7 +53,8 @@
     X(masked)                                                                  \
     X(sparse_steps)                                                            \
     X(siamese)                                                                 \
-    X(twice)
+    X(twice)                                                                   \
+    X(inputs)
 
 // A file of the corpus; the path lives until the next call.
 static inline const char *corpus_read(struct buf *out, const char *name)

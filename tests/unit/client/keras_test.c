@@ -273,7 +273,10 @@ TEST(keras, models_that_keras_wrote_are_refused_by_name)
         {"lambda", "layer 'times' (Lambda) holds code"},
         {"custom", "layer 'm' (Mine) is no layer of Keras' own"},
         {"registered", "layer 'd' (Dense) is no layer of Keras' own"},
-        {"two_inputs", "layer 'b' (InputLayer) is a second input"},
+        {"two_inputs", "has 2 inputs; a model in a job has one"},
+        {"any_length", "layer 'b' (InputLayer) is of shape [null,null]; one "
+                       "of several inputs has at least one axis, and each is a "
+                       "number"},
         {"two_outputs", "the model has 2 outputs"},
         {"wrapped", "layer 'each' (TimeDistributed) is around a Conv1D"},
         {"reset_before", "layer 'old' (GRU) has reset_after: false"},

@@ -244,20 +244,35 @@ static const struct wrong {
     {"[4,1,1,1]", "{'type':'embedding','input_dim':3,'output_dim':2}",
      "layer 'embedding' (embedding) wants an input of at most 3 axes, got 4"},
     {"[4]", "{'type':'relu'},{'type':'embedding','input_dim':3,'output_dim':2}",
-     "layer 'relu' (relu) reads the sample, which is numbers of rows for an "
-     "embedding; read that one"},
+     "layer 'embedding' (embedding) reads numbers of rows: it wants the "
+     "sample, or a slice, reshape or flatten of it"},
     {"[4]",
      "{'type':'embedding','name':'e','input_dim':3,'output_dim':2},"
      "{'type':'embedding','input_dim':3,'output_dim':2}",
      "layer 'embedding' (embedding) reads numbers of rows: it wants the "
-     "sample, "
-     "or a reshape or flatten of it"},
+     "sample, or a slice, reshape or flatten of it"},
     {"[4]",
      "{'type':'embedding','name':'e','input_dim':3,'output_dim':1},"
      "{'type':'flatten','name':'f'},"
      "{'type':'add','inputs':['f','input']}",
-     "layer 'add' (add) reads the sample, which is numbers of rows for an "
-     "embedding; read that one"},
+     "layer 'add' (add) reads numbers of rows, which an embedding reads: read "
+     "that one, or a slice or reshape of the sample that no embedding reads"},
+    {"[4]", "{'type':'slice'}",
+     "layer 'slice' (slice) needs 'size', the number of features that it "
+     "takes"},
+    {"[4]", "{'type':'slice','size':0}",
+     "layer 'slice' (slice) needs 'size', the number of features that it "
+     "takes"},
+    {"[4]", "{'type':'slice','size':[1,2]}",
+     "layer 'slice' (slice) needs 'size', the number of features that it "
+     "takes"},
+    {"[4]", "{'type':'slice','begin':2,'size':3}",
+     "layer 'slice' (slice) takes features 2 to 5 of an input of 4"},
+    {"[4]", "{'type':'slice','begin':4294967295,'size':4294967295}",
+     "layer 'slice' (slice) takes features 4294967295 to 8589934590 of an "
+     "input of 4"},
+    {"[4,1]", "{'type':'slice','size':3}",
+     "layer 'slice' (slice) wants an input of shape (features), got (4, 1)"},
     {"[4]", "{'type':'embedding','rows':'static','ids':'a','output_dim':2}",
      "layer 'embedding' (embedding) wants 'rows' dynamic, got 'static'"},
     {"[4]", "{'type':'embedding','rows':'dynamic','output_dim':2}",

@@ -383,6 +383,52 @@ TEST(model, sequences)
     model_free(m);
 }
 
+// Numbers of rows and others in one sample: a slice is of the kind that who
+// reads it wants.
+TEST(model, slices_are_parts_of_the_sample)
+{
+    struct model *m = make(
+        "{'input_shape':[9],'layers':["
+        "{'type':'slice','name':'x','size':4},"
+        "{'type':'slice','name':'ids','begin':4,'size':4,'inputs':['input'"
+        "]},"
+        "{'type':'reshape','name':'two','target_shape':[2,2]},"
+        "{'type':'embedding','input_dim':9,'output_dim':3},"
+        "{'type':'flatten','name':'rows'},"
+        "{'type':'slice','name':'last','begin':8,'size':1,'inputs':['input'"
+        "]},"
+        "{'type':'concatenate','inputs':['x','rows','last']}]}");
+    static const bool ids[] = {true,  false, true,  true,
+                               false, false, false, false};
+
+    T_EQ(m->edition, MODEL_EDITION_SLICES);
+    T_EQ(m->nodes_count, SL_COUNT(ids));
+    for (unsigned i = 0; i < SL_COUNT(ids); i++)
+        T_EQ(m->nodes[i].ids, ids[i]);
+    has_shape(&m->nodes[2].out, "(4,)");
+    T_EQ(m->nodes[2].pad_before[1], 4);
+    T_EQ(m->nodes[2].pad_after[1], 1);
+    has_shape(&m->nodes[7].out, "(17,)");
+    model_free(m);
+}
+
+// The sample is numbers of rows; a reshape of it is read as numbers.
+TEST(model, a_view_that_no_embedding_reads_is_numbers)
+{
+    struct model *m =
+        make("{'input_shape':[4],'layers':["
+             "{'type':'embedding','name':'e','input_dim':9,'output_dim':1},"
+             "{'type':'flatten','name':'rows'},"
+             "{'type':'reshape','name':'x','target_shape':[4],'inputs':['input'"
+             "]},"
+             "{'type':'add','inputs':['rows','x']}]}");
+
+    T_EQ(m->edition, MODEL_EDITION_SLICES);
+    T_TRUE(m->nodes[0].ids);
+    T_FALSE(m->nodes[3].ids);
+    model_free(m);
+}
+
 // Recommendation models: shapes, variables, and initial values of cross.
 TEST(model, features)
 {

@@ -80,10 +80,12 @@ static const float *run(struct program *p, struct program_io *io)
                            loss->arg[0].offset);
 }
 
-static void check_outputs(const char *name, const char *backend)
+static void check_outputs_in(const char *name, const char *backend,
+                             enum kern_dtype compute, double tolerance)
 {
     struct compile_options o = {.loss = SPEC_LOSS_MEAN_SQUARED_ERROR,
-                                .batch = ROWS};
+                                .batch = ROWS,
+                                .compute = compute};
     json_t *want = corpus_want(name), *outputs;
     struct program_memory memory = {.dev = NULL};
     struct program_io io = {.params = NULL};
@@ -111,7 +113,7 @@ static void check_outputs(const char *name, const char *backend)
     for (uint64_t i = 0; i < count; i++) {
         double keras = json_number_value(json_array_get(outputs, i));
 
-        T_NEAR(y[i], keras, TOLERANCE * fmax(1, fabs(keras)));
+        T_NEAR(y[i], keras, tolerance * fmax(1, fabs(keras)));
     }
     program_free(p);
     program_memory_release(&memory);
@@ -122,6 +124,11 @@ static void check_outputs(const char *name, const char *backend)
     model_free(m);
     keras_release(&k);
     json_decref(want);
+}
+
+static void check_outputs(const char *name, const char *backend)
+{
+    check_outputs_in(name, backend, KERN_F32, TOLERANCE);
 }
 
 #define CHECK(name)                                                            \
@@ -140,4 +147,16 @@ TEST(keras, outputs_on_cpu_are_those_of_keras)
     const char *backend = "cpu";
 
     KERAS_CORPUS(CHECK)
+}
+
+// Numbers of rows stay whole, and numbers beside them are of 16 bits.
+TEST(keras, outputs_in_16_bits_are_near)
+{
+    static const char *const backends[] = {"ref", "cpu"};
+
+    for (size_t i = 0; i < SL_COUNT(backends); i++) {
+        check_outputs_in("inputs-k3", backends[i], KERN_BF16, 0.02);
+        check_outputs_in("inputs-k3", backends[i], KERN_F16, 0.002);
+        check_outputs_in("words-k3", backends[i], KERN_F16, 0.002);
+    }
 }

@@ -299,7 +299,8 @@ static inline struct model *t_model(const char *text)
     "{'type': 'conv2d', 'name': 'o', 'filters': 3, 'kernel_size': 1,"          \
     " 'activation': 'softmax', 'inputs': ['n']}]}"
 
-// A small transformer: numbers below 9 are its samples.
+// A small transformer: numbers below 9 are its samples, of which some are also
+// read as numbers.
 #define NET_TOKENS                                                             \
     "{'input_shape': [12], 'layers': ["                                        \
     "{'type': 'reshape', 'name': 'ids', 'target_shape': [6, 2],"               \
@@ -323,7 +324,17 @@ static inline struct model *t_model(const char *text)
     " 'inputs': ['y']},"                                                       \
     "{'type': 'dense', 'name': 'b', 'units': 2, 'inputs': ['h']},"             \
     "{'type': 'flatten', 'name': 'f', 'inputs': ['b']},"                       \
-    "{'type': 'dense', 'name': 'o', 'units': 10, 'inputs': ['f']}]}"
+    "{'type': 'slice', 'name': 'i', 'begin': 4, 'size': 3,"                    \
+    " 'inputs': ['input']},"                                                   \
+    "{'type': 'embedding', 'name': 'u', 'input_dim': 9, 'output_dim': 2,"      \
+    " 'inputs': ['i']},"                                                       \
+    "{'type': 'flatten', 'name': 'v', 'inputs': ['u']},"                       \
+    "{'type': 'slice', 'name': 's', 'begin': 9, 'size': 3,"                    \
+    " 'inputs': ['input']},"                                                   \
+    "{'type': 'rescaling', 'name': 't', 'factor': 0.1, 'inputs': ['s']},"      \
+    "{'type': 'slice', 'name': 'p', 'size': 5, 'inputs': ['f']},"              \
+    "{'type': 'concatenate', 'name': 'c', 'inputs': ['f', 'v', 't', 'p']},"    \
+    "{'type': 'dense', 'name': 'o', 'units': 10, 'inputs': ['c']}]}"
 
 // Its wide layers are computed in parts, if those have NET_WIDE_PART bytes.
 #define NET_WIDE_PART 4000

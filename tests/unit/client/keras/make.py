@@ -12,6 +12,7 @@ refused/*.json               models that cannot be imported
 """
 import importlib
 import json
+import math
 import os
 import pathlib
 import sys
@@ -19,6 +20,7 @@ import sys
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="",
                   KERAS_BACKEND="tensorflow")
 
+import numpy  # noqa: E402
 import keras as keras3  # noqa: E402
 import tf_keras as keras2  # noqa: E402
 
@@ -422,6 +424,17 @@ def twice(k):
     return k.Model(x, block(block(x)))
 
 
+def inputs(k):
+    """Numbers, an image, a category and words: several inputs of one sample."""
+    l = k.layers
+    x, image = k.Input((3,), name="numbers"), k.Input((4, 4, 1), name="image")
+    kind, text = k.Input((1,), name="input"), k.Input((5,), name="words")
+    y = [l.Dense(3, "tanh")(x), l.GlobalMaxPooling2D()(l.Conv2D(2, 3)(image)),
+         l.Flatten()(l.Embedding(9, 2)(kind)),
+         l.GRU(3)(l.Embedding(9, 4)(text))]
+    return k.Model([image, x, text, kind], l.Dense(2)(l.Concatenate()(y)))
+
+
 # With the highest whole number + 1 that an embedding looks up.
 MODELS = {mlp: 0, mlp_built: 0, initializers: 0, lenet: 0, pools: 0, norms: 0, resnet: 0,
           activations: 0, nested: 0, nested_sequential: 0, branches: 0, first_layer: 0,
@@ -429,14 +442,21 @@ MODELS = {mlp: 0, mlp_built: 0, initializers: 0, lenet: 0, pools: 0, norms: 0, r
           extremes: 0, mobile: 0, dilated: 0, more_activations: 0, rare_activations: 0,
           transformer: 0, embedding: 11, regularized: 0, line: 0, drawn: 0, composed: 0, numbers: 0, frozen: 0,
           recurrent: 0, words: 11, masked: 4, sparse_steps: 0, siamese: 0,
-          twice: 0}
+          twice: 0, inputs: 9}
 
 
 # ---- what cannot be imported
 
 def two_inputs(k):
-    a, b = k.Input((3,), name="a"), k.Input((3,), name="b")
-    return k.Model([a, b], k.layers.Dense(2)(k.layers.Add()([a, b])))
+    """A model of two inputs within another."""
+    a, b, x = (k.Input((3,), name=name) for name in "abx")
+    both = k.Model([a, b], k.layers.Add()([a, b]), name="both")
+    return k.Model(x, k.layers.Dense(2)(both([x, x])))
+
+
+def any_length(k):
+    a, b = k.Input((3,), name="a"), k.Input((None,), name="b")
+    return k.Model([a, b], k.layers.Dense(2)(k.layers.Embedding(3, 3)(b)))
 
 
 def two_outputs(k):
@@ -495,7 +515,7 @@ def lost(k):
 REFUSED = {
     "by_hand": by_hand, "lost": lost,
     "by_a_tensor": by_a_tensor,
-    "two_inputs": two_inputs, "two_outputs": two_outputs, "custom": custom,
+    "two_inputs": two_inputs, "any_length": any_length, "two_outputs": two_outputs, "custom": custom,
     "registered": registered, "in_training": in_training,
     "lambda": lambda k: dense(k, k.layers.Lambda(DOUBLE, name="times")),
     "unknown": lambda k: k.Sequential([k.Input((3, 3, 2)),
@@ -519,7 +539,9 @@ REFUSED = {
 
 def write(name, k, make, ids):
     m = make(k)
-    shape = (ROWS, *m.input_shape[1:])
+    several = m.input_shape if isinstance(m.input_shape, list) else None
+    ends = numpy.cumsum([math.prod(shape[1:]) for shape in several or []])
+    shape = (ROWS, ends[-1]) if several else (ROWS, *m.input_shape[1:])
     for key, variable in variable_names(m).items():
         variable.assign(parameter(key, tuple(variable.shape)))
     if make is mixed:  # the job's test computes in f32
@@ -529,7 +551,11 @@ def write(name, k, make, ids):
         out = calc.predict(sample(shape, ids), verbose=0)
     else:
         config = m.to_json()
-        out = m.predict(sample(shape, ids), verbose=0)
+        x = sample(shape, ids)
+        if several:
+            x = [part.reshape(ROWS, *of[1:])
+                 for part, of in zip(numpy.split(x, ends[:-1], 1), several)]
+        out = m.predict(x, verbose=0)
     want = {"keras": k.__version__,
             "variables": {key: list(v.shape) for key, v in variable_names(m).items()},
             "parameters": m.count_params(), "ids": ids,
