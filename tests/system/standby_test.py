@@ -6,6 +6,7 @@ and whatever happens to it or to etcd another one goes on, with what was decided
 After each disturbance the job must finish with every sample counted once in every
 epoch, to the last integer (exact.py), and terms have risen one after the other.
 """
+import base64
 import contextlib
 import functools
 import json
@@ -109,6 +110,10 @@ def standbys_say_where_the_leader_is():
 def a_leader_that_is_killed_is_followed_by_another():
     with Run() as r:
         r.begin()
+        # A crash loses the events that the thread has not written yet, of half a second.
+        wait_for("etcd to have the first events", lambda: any(
+            b"job-submitted" in base64.b64decode(pair["value"]) for pair in json.loads(
+                r.etcd.ctl("get", "--prefix", "-w", "json", f"{PREFIX}/events/")).get("kvs", [])))
         for _ in range(2):
             old = r.c.leader()
             r.c.kill(old)
