@@ -5,19 +5,21 @@
 //
 //   1. a file that was named (then nothing else)
 //   2. AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
-//   3. AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials, if it has the profile
+//   3. STS, for the role AWS_ROLE_ARN and the token in the file
+//      AWS_WEB_IDENTITY_TOKEN_FILE
+//   4. AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials, if it has the profile
 //      AWS_PROFILE ("default"); if either variable is set, it must have it
-//   4. a container's: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI, with
+//   5. a container's: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI, with
 //      AWS_CONTAINER_AUTHORIZATION_TOKEN or _TOKEN_FILE
-//   5. the role of the machine, by IMDSv2, unless AWS_EC2_METADATA_DISABLED is
+//   6. the role of the machine, by IMDSv2, unless AWS_EC2_METADATA_DISABLED is
 //      true
 //
 // A file is read again after five minutes. Keys that expire are renewed five
 // minutes before, or at half of what they have left, if that is later; while
-// that fails the old ones are used up to their end; those without an end, as a
-// file's, are not used then. No key is in an error, ever.
+// that fails the old ones are used up to their end, and the log says so; those
+// without an end, as a file's, are not used then. No key is in an error, ever.
 //
-// Threads  any; one renews, the others wait for it.
+// Threads  any; one renews, the others wait for it, and fail with it.
 // Memory   credentials_free; a key: credential_release, which wipes it.
 // Errors   SL_EAUTH lists the sources that were tried, or says what is wrong
 //          with the one that exists; SL_EUNAVAIL: a service did not answer, or

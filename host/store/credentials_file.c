@@ -136,9 +136,7 @@ enum sl_err credential_from_file(struct credential *out, const char *path,
 
     if (rc == SL_OK)
         rc = credential_parse(out, path, buf_text(&text), profile, &why);
-    if (text.data != NULL)
-        explicit_bzero(text.data, text.len);
-    buf_release(&text);
+    credential_wipe(&text);
     if (rc == SL_OK || (rc == SL_ENOENT && !must))
         return rc;
     return sl_fail(err, SL_EAUTH, "keys for S3: %s", why.text);

@@ -13,6 +13,13 @@ const char *environment(const char *name)
     return value == NULL || *value == '\0' ? NULL : value;
 }
 
+void credential_wipe(struct buf *b)
+{
+    if (b->data != NULL)
+        explicit_bzero(b->data, b->len);
+    buf_release(b);
+}
+
 void credential_release(struct credential *key)
 {
     if (key->secret != NULL)

@@ -26,7 +26,7 @@ static enum sl_err incomplete(const char *where, struct sl_error *err)
     return sl_fail(err, SL_EAUTH, "%s: the answer is no set of keys", where);
 }
 
-static uint64_t credential_role_parse_time(const char *text)
+uint64_t credential_time(const char *text)
 {
     struct tm tm = {0};
     const char *end = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
@@ -53,12 +53,12 @@ enum sl_err credential_from_json(struct credential *out, const char *text,
                      code);
     else if (sl_json_str(&id, all, "AccessKeyId", NULL) != SL_OK ||
              sl_json_str(&secret, all, "SecretAccessKey", NULL) != SL_OK ||
-             (until != NULL && credential_role_parse_time(until) == 0))
+             (until != NULL && credential_time(until) == 0))
         rc = incomplete(where, err);
     else
         rc = credential_set(out, id, secret, token, err);
     if (rc == SL_OK && until != NULL)
-        out->expires_s = credential_role_parse_time(until);
+        out->expires_s = credential_time(until);
     json_decref(all);
     return rc;
 }
@@ -137,7 +137,7 @@ static bool is_host(const char *host, size_t bytes)
     return bytes > 0;
 }
 
-static bool credential_role_may_ask(const char *url)
+bool credential_may_ask(const char *url)
 {
     bool tls = strncasecmp(url, "https://", 8) == 0;
     const char *host = url + (tls ? 8 : 7);
@@ -178,7 +178,7 @@ static enum sl_err container_header(char *out, size_t size,
         else
             snprintf(out, size, "Authorization: %.*s", (int)n, token);
     }
-    buf_release(&text);
+    credential_wipe(&text);
     return rc;
 }
 
@@ -202,7 +202,7 @@ enum sl_err credential_from_container(struct credential *out,
                        "AWS_CONTAINER_CREDENTIALS_%s_URI has more than %d "
                        "bytes",
                        part != NULL ? "RELATIVE" : "FULL", URL - 1);
-    if (!credential_role_may_ask(url))
+    if (!credential_may_ask(url))
         return sl_fail(err, SL_EAUTH,
                        "AWS_CONTAINER_CREDENTIALS_%s_URI: %.200s is neither "
                        "https nor on this host, or has more than a host and "
@@ -222,6 +222,7 @@ enum sl_err credential_from_container(struct credential *out,
                                                 a.body.len, url, err)
                          : credential_role_fail(url, &a, err);
     explicit_bzero(header, sizeof(header));
+    credential_wipe(&a.body);
     web_answer_release(&a);
     web_free(w);
     return rc;
@@ -287,6 +288,7 @@ static enum sl_err ask_machine(struct web *w, struct credential *out,
     rc = a.status == 200 ? credential_from_json(out, buf_text(&a.body),
                                                 a.body.len, url, err)
                          : credential_role_fail(url, &a, err);
+    credential_wipe(&a.body);
     web_answer_release(&a);
     return rc;
 }

@@ -14,6 +14,7 @@
 #include "common/base/num.h"
 #include "common/base/file_wait.h"
 #include "common/run/log.h"
+#include "host/store/credentials_inner.h"
 
 #define CONNECT_MS 5000
 #define STALL_MS 10000
@@ -66,9 +67,7 @@ static void request_release(struct request *r)
     buf_release(&r->path);
     buf_release(&r->url);
     buf_release(&r->authorization);
-    if (r->lines.data != NULL)
-        explicit_bzero(r->lines.data, r->lines.len); // wipes the session token
-    buf_release(&r->lines);
+    credential_wipe(&r->lines); // which have the session token
 }
 
 // Where it goes: the bucket in the host's name, or in the path.
@@ -378,17 +377,14 @@ static enum sl_err set_amazon(struct s3 *s, struct sl_error *err)
 {
     struct buf host = BUF_INIT;
 
+    enum sl_err rc = amazon_host(&host, "s3", s->region, err);
+
     s->tls = true;
-    if (strspn(s->region, "abcdefghijklmnopqrstuvwxyz0123456789-") !=
-            strlen(s->region) ||
-        strlen(s->region) > 40)
-        return sl_fail(err, SL_EINVAL, "%.100s is not a region of S3",
-                       s->region);
-    if (buf_appendf(&host, "s3.%s.amazonaws.com%s", s->region,
-                    strncmp(s->region, "cn-", 3) == 0 ? ".cn" : "") == SL_OK)
+    if (rc == SL_OK)
         s->host = (char *)buf_detach(&host, NULL);
+    buf_release(&host);
     s->base = sl_strdup("");
-    return SL_OK;
+    return rc;
 }
 
 enum sl_err s3_new(struct s3 **out, const struct s3_setup *setup,

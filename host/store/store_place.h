@@ -36,7 +36,7 @@
          .help =                                                               \
              "File with the keys, as ~/.aws/credentials has them; without "    \
              "it, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "               \
-             "~/.aws/credentials, or the role of this machine.",               \
+             "~/.aws/credentials, or a role of this pod or machine.",          \
          .min = 1,                                                             \
          .max = 4096},                                                         \
     {                                                                          \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keys for S3: a file of profiles, or what a metadata service answers. Byte 0:
-// which. What is taken can be a line of a request.
+// Keys for S3: a file of profiles, or what a metadata service or STS answers.
+// Byte 0: which. What is taken can be a line of a request.
 #include "common/base/mem.h"
 #include "host/store/credentials_inner.h"
 #include "tests/fuzz/fuzz.h"
@@ -23,7 +23,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     text = sl_strndup((const char *)data + 1, size - 1);
     FUZZ_TRUE(text != NULL);
-    if (data[0] & 1)
+    if (data[0] == '2')
+        rc = credential_from_sts(&key, text, strlen(text), "there", &err);
+    else if (data[0] & 1)
         rc = credential_from_json(&key, text, strlen(text), "there", &err);
     else
         rc = credential_parse(&key, "file", text, "default", &err);

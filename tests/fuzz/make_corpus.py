@@ -622,7 +622,15 @@ def xml():
 
 
 def credentials():
-    write("credentials",
+    sts = "2<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials>%s" \
+        "</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>"
+    keys = "<AccessKeyId>A</AccessKeyId><SecretAccessKey>s</SecretAccessKey>" \
+        "<SessionToken>t</SessionToken>"
+    write("credentials", sts=sts % (keys + "<Expiration>2026-07-01T00:00:00.5Z</Expiration>"),
+          sts_twice=sts % (keys * 2 + "<Expiration>2026-07-01T00:00:00Z</Expiration>" * 2),
+          sts_endless=sts % keys, sts_never=sts % (keys + "<Expiration>never</Expiration>"),
+          sts_lines=sts % ("<AccessKeyId>A&#10;B</AccessKeyId>" + keys),
+          sts_error="2<ErrorResponse><Error><Code>A</Code></Error></ErrorResponse>", sts_empty="2",
           file="0# ours\n[default]\naws_access_key_id = AKIA\naws_secret_access_key=s/+=\n"
           "aws_session_token=t\n[work]\naws_access_key_id=B\n",
           profile="0[profile default]\r\n aws_access_key_id\t=A\r\n"

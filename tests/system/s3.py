@@ -6,22 +6,27 @@
         s3.boto                     boto3's client, past the door
         s3.fail(2, status=503, code="SlowDown", method="PUT")
         s3.deafen(1, method="PUT")  it is carried out, and nobody hears of it
+        s3.url + "/sts"             STS, moto's: whose keys the door takes as well
+        s3.assumed, s3.lasting_s    what STS was sent; how long its keys last
 
 botocore recomputes each signature from what arrived. Requests with one are
 forwarded one at a time, so that a conditional write is what S3 says it is.
 """
 import atexit
+import datetime
 import functools
 import hashlib
 import http.client
 import http.server
 import logging
 import os
+import re
 import secrets
 import socket
 import ssl
 import struct
 import threading
+import urllib.parse
 
 # S3's own bound is 5 MiB; it has to be set before moto is loaded.
 os.environ.setdefault("S3_UPLOAD_PART_MIN_SIZE", str(64 << 10))
@@ -74,6 +79,7 @@ class S3:
         self.keys = {self.id: (self.secret, None)}  # id: (secret, token)
         self.expired, self.asked, self.refused = set(), [], []
         self.faults, self.slams = [], []
+        self.assumed, self.lasting_s = [], 3600
         self.lock = threading.Lock()
         self.bucket = "sluice-" + secrets.token_hex(4)
 
@@ -217,6 +223,23 @@ class Door(http.server.BaseHTTPRequestHandler):
         behind.close()
         return answer.status, answer.getheaders(), data
 
+    def sts(self, body):
+        """(status, headers, body) of moto's STS."""
+        self.s3.assumed.append(dict(urllib.parse.parse_qsl(body.decode(), strict_parsing=True)))
+        behind = http.client.HTTPConnection(*self.s3.behind, timeout=60)
+        behind.request("POST", "/", body=body,
+                       headers={"Content-Type": self.headers["Content-Type"]})
+        answer = behind.getresponse()
+        until = datetime.datetime.now(datetime.UTC) + \
+            datetime.timedelta(seconds=self.s3.lasting_s)
+        text = re.sub(r"(?<=<Expiration>)[^<]*", until.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                      answer.read().decode())
+        behind.close()
+        name, secret, token = (re.search(f"<{what}>([^<]*)<", text)[1] for what in
+                               ("AccessKeyId", "SecretAccessKey", "SessionToken"))
+        self.s3.keys[name] = (secret, token)
+        return answer.status, answer.getheaders(), text.encode()
+
     def answer(self, status, headers, body):
         length = str(len(body))
         self.send_response(status)
@@ -247,9 +270,12 @@ class Door(http.server.BaseHTTPRequestHandler):
         with self.s3.lock:
             self.s3.asked.append((self.command, self.path))
             fault = self.s3.take(self.s3.faults, self.command, self.path)
-            wrong = None if fault else self.refuse(body)
+            sts = self.path.startswith("/sts")
+            wrong = None if fault or sts else self.refuse(body)
             if fault:
                 said = fault.act(lambda: self.forward(body))
+            elif sts:
+                said = self.sts(body)
             elif wrong:
                 self.s3.refused.append(wrong)
                 status = 400 if wrong[0] in ("ExpiredToken", "InvalidToken") else 403

@@ -539,6 +539,50 @@ def keys_that_expire_are_said_and_new_ones_taken():
         c.run("stop", job)
 
 
+class Pods(Unstarted):
+    """Its processes have no keys, but a token with which STS gives them some."""
+
+    def start(self, name, extra=(), environment=None, wait=True):
+        token = self.dir / "token"
+        token.write_text("a.web.identity\n")
+        pod = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "",
+               "AWS_WEB_IDENTITY_TOKEN_FILE": str(token),
+               "AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/trains",
+               "AWS_ROLE_SESSION_NAME": name,
+               "AWS_ENDPOINT_URL_STS": WORLD["s3"].url + "/sts"}
+        return super().start(name, extra, {**pod, **(environment or {})}, wait)
+
+
+def pods_train_with_keys_of_sts_while_it_gives_any():
+    """The job outlives an STS that refuses, and checkpoints go on after it."""
+    s3 = WORLD["s3"]
+    s3.lasting_s, refused = 2, len(s3.refused)
+    with Pods("pods", psservers=1, workers=1, patience="1s") as c:
+        c.start_all()
+        job = c.submit(long_job("pods", epochs=2000))
+        one_more_cut(c, job)
+        had = len(s3.assumed)
+        wait_for("both to renew their keys", lambda: {"coordinator", "ps-0"} <= {
+            form["RoleSessionName"] for form in s3.assumed[had:]})
+        one_more_cut(c, job)
+        check_equal(s3.refused[refused:], [], "requests with keys that are none")
+        s3.fail(10 ** 6, 403, method="POST", path="/sts",
+                body=b"<ErrorResponse><Error><Code>AccessDenied</Code>"
+                b"<Message>Not authorized</Message></Error></ErrorResponse>")
+        wait_for("the status to say so", lambda: any(
+            "role/trains" in w and "AccessDenied: Not authorized" in w
+            for w in warnings_of(c, job)))
+        c.wait_steps(job, c.steps(job) + 100)
+        s3.faults.clear()
+        one_more_cut(c, job)
+        c.run("stop", job)
+        for name in ("coordinator", "ps-0", "w-0"):
+            check("a.web.identity" not in c.log(name), f"the token is in the log of {name}")
+        check("the keys for S3 are not renewed yet" in c.log("coordinator") + c.log("ps-0"),
+              "nothing is told before the keys expire")
+    s3.lasting_s = 3600
+
+
 if __name__ == "__main__":
     with S3() as s3:
         WORLD["s3"] = s3
@@ -555,4 +599,5 @@ if __name__ == "__main__":
               what_is_wrong_in_the_bucket_is_not_waited_for,
               a_first_join_waits_for_no_bucket,
               a_coordinator_with_space_again_asks_the_bucket_on_no_loop,
-              keys_that_expire_are_said_and_new_ones_taken])
+              keys_that_expire_are_said_and_new_ones_taken,
+              pods_train_with_keys_of_sts_while_it_gives_any])

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files in S3: the file system of host/store against moto's server and
 boto3, every request's signature checked by botocore (s3.py)."""
+import contextlib
 import datetime
 import functools
 import http.server
@@ -9,6 +10,7 @@ import json
 import os
 import pathlib
 import random
+import socket
 import subprocess
 import sys
 import tempfile
@@ -344,6 +346,122 @@ def keys_of_the_role_are_renewed(s3, folder):
         hurried.close()
 
 
+TOKEN = "e30.a-web-identity.signed"
+
+
+def by_web_identity(s3, folder, url=None, **more):
+    """The environment of a pod of EKS."""
+    token = folder / "token"
+    token.write_text(TOKEN + "\n")
+    return {"keys": False, "AWS_WEB_IDENTITY_TOKEN_FILE": str(token),
+            "AWS_ROLE_ARN": "arn:aws:iam::123456789012:role/trains",
+            "AWS_ENDPOINT_URL_STS": url or s3.url + "/sts", **more}
+
+
+def newest(s3):
+    return list(s3.keys)[-1]
+
+
+@with_s3
+def keys_of_a_web_identity_are_renewed(s3, folder):
+    path = f"s3://{s3.bucket}/file"
+    store = Store(s3, folder, **by_web_identity(s3, folder))
+    store.ok("put", path, store.file(b"by a role"))
+    check_equal(store.read("get", path), b"by a role", "what is read")
+    check_equal([{k: v for k, v in form.items() if k != "RoleSessionName"}
+                 for form in s3.assumed],
+                [{"Action": "AssumeRoleWithWebIdentity", "Version": "2011-06-15",
+                  "RoleArn": "arn:aws:iam::123456789012:role/trains",
+                  "WebIdentityToken": TOKEN}], "what STS was sent")
+    name = s3.assumed[0]["RoleSessionName"]
+    check(name.startswith("sluice-") and 2 <= len(name) <= 64, f"the session {name}")
+    # Over before they said: with the token that is in the file by then.
+    (folder / "token").write_text("the.next.one")
+    s3.expired.add(newest(s3))
+    check_equal(store.read("get", path), b"by a role", "what is read")
+    check_equal([form["WebIdentityToken"] for form in s3.assumed], [TOKEN, "the.next.one"],
+                "tokens")
+    # STS is away: those of before are used to their end.
+    s3.fail(1, 503, method="POST", path="/sts", body=b"away")
+    s3.fail(1, 403, "ExpiredToken", method="GET")
+    check_equal(store.read("get", path), b"by a role", "what is read")
+    check_equal(s3.faults[-2].left, 0, "questions that STS did not answer")
+    store.close()
+    given = Store(s3, folder, **by_web_identity(s3, folder, AWS_ROLE_SESSION_NAME="mine"))
+    given.ok("stat", path)
+    check_equal(s3.assumed[-1]["RoleSessionName"], "mine", "the session")
+    given.close()
+    check_equal([why for why in s3.refused if why[0] != "ExpiredToken"], [],
+                "requests that the door refused")
+
+
+def sts_error(code, message):
+    return (f"<ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code>"
+            f"<Message>{message}</Message></Error></ErrorResponse>").encode()
+
+
+@with_s3
+def what_sts_refuses_is_said_in_words(s3, folder):
+    path = f"s3://{s3.bucket}/file"
+    role = "arn:aws:iam::123456789012:role/trains"
+    store = Store(s3, folder, patience_ms=1, **by_web_identity(s3, folder))
+    for status, body, rc, *texts in (
+            (403, sts_error("AccessDenied", "Not authorized to perform it"), "SL_EAUTH",
+             "AccessDenied: Not authorized to perform it", "trust policy"),
+            (400, sts_error("ExpiredTokenException", "Token expired"), "SL_EAUTH",
+             "ExpiredTokenException: Token expired", "renewed"),
+            (400, sts_error("InvalidIdentityToken", f"{TOKEN} is none"), "SL_EAUTH",
+             "InvalidIdentityToken; register"),
+            (400, sts_error("IDPCommunicationError", "no answer"), "SL_EUNAVAIL",
+             "IDPCommunicationError: no answer"),
+            (429, sts_error("Throttling", "Rate exceeded\n"), "SL_EUNAVAIL", "Rate exceeded?"),
+            (500, b"", "SL_EUNAVAIL", "status 500"),
+            (503, noise(1000), "SL_EUNAVAIL", "status 503"),
+            (302, b"", "SL_EAUTH", "status 302"),
+            (404, b"<a>" * 5000, "SL_EAUTH", "status 404"),
+            (200, b"", "SL_EAUTH", "no set of keys"),
+            (200, b"<a/>", "SL_EAUTH", "no set of keys"),
+            (200, b'{"AccessKeyId": "x"}', "SL_EAUTH", "no set of keys"),
+            (200, noise(3000), "SL_EAUTH", "no set of keys"),
+            (200, b"<a>" + bytes(1 << 20), "SL_EAUTH", "longer than")):
+        asked = len(s3.asked)
+        s3.fail(1, status, method="POST", path="/sts", body=body)
+        said = store.fails(rc, ("list", path), "AWS_WEB_IDENTITY_TOKEN_FILE", role, *texts)
+        check(TOKEN not in said and said.isprintable(), f"{said!r} in a line")
+        check_equal(len(s3.asked) - asked, 1, f"requests for {status}")
+        s3.faults.clear()
+    s3.lasting_s = -1
+    store.fails("SL_EAUTH", ("list", path), "set the clock")
+    s3.lasting_s = 3600
+    s3.hang_up(1, method="POST", path="/sts")
+    store.fails("SL_EUNAVAIL", ("list", path), role)
+    store.ok("list", path)
+    store.close()
+    # For a while: asked again, as S3 itself is.
+    patient = Store(s3, folder, **by_web_identity(s3, folder))
+    s3.fail(2, 500, method="POST", path="/sts", body=sts_error("InternalFailure", "?"))
+    patient.ok("list", path)
+    patient.close()
+
+
+@with_s3
+def an_sts_that_stands_still_is_waited_for_once(s3, folder):
+    """Of eight threads that need keys one asks, and fails with all others."""
+    with socket.create_server(("127.0.0.1", 0)) as still:
+        store = Store(s3, folder, patience_ms=1, **by_web_identity(
+            s3, folder, url="http://127.0.0.1:%d" % still.getsockname()[1]))
+        check_equal(store.ok("race", f"s3://{s3.bucket}/new"), ["0", "0"], "who won, who lost")
+        still.setblocking(False)
+        came = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                came.append(still.accept()[0])
+        check(0 < len(came) < 4, f"{len(came)} threads asked an STS that stands still")
+        for one in came:
+            one.close()
+        store.close()
+
+
 @with_s3
 def keys_are_those_of_the_first_that_has_any(s3, folder):
     s3.keys.update({"FILE": ("f", None), "OTHER": ("o", "ot"), "BOX": ("b", "bt")})
@@ -377,7 +495,9 @@ def keys_are_those_of_the_first_that_has_any(s3, folder):
     for who, more in (("AKIATEST", {"keys": True, **box}), ("FILE", dict(box)),
                       ("OTHER", {"AWS_PROFILE": "work"}),
                       ("OTHER", {"keys": True, "credentials": own, "AWS_PROFILE": "work"}),
-                      ("BOX", {"HOME": empty, **box})):
+                      ("BOX", {"HOME": empty, **box}),
+                      ("AKIATEST", by_web_identity(s3, folder, keys=True)),
+                      ("ROLE", by_web_identity(s3, folder, AWS_PROFILE="work", **box))):
         others = {name: s3.keys.pop(name) for name in list(s3.keys) if name != who}
         store = Store(s3, folder, **{"keys": False, **more})
         store.ok("put", path, store.file(b"x"))
@@ -510,6 +630,9 @@ if __name__ == "__main__":
           what_fails_for_a_while_is_done_again,
           what_is_refused_is_said_in_words,
           keys_of_the_role_are_renewed,
+          keys_of_a_web_identity_are_renewed,
+          what_sts_refuses_is_said_in_words,
+          an_sts_that_stands_still_is_waited_for_once,
           keys_are_those_of_the_first_that_has_any,
           answers_of_any_kind_end_nothing,
           the_bucket_may_be_in_the_hosts_name,

@@ -24,7 +24,11 @@ static void nothing_set(void)
         "AWS_DEFAULT_REGION",
         "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
         "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"};
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_ROLE_ARN",
+        "AWS_STS_REGIONAL_ENDPOINTS",
+        "AWS_ENDPOINT_URL_STS"};
 
     for (size_t i = 0; i < SL_COUNT(names); i++)
         unsetenv(names[i]);
@@ -293,6 +297,164 @@ TEST(store, a_container_is_asked_on_this_host_alone)
     setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", t_path("gone"), 1);
     T_FAILS(SL_EAUTH, credential_from_container(&key, &err));
     T_HAS(err.text, "TOKEN_FILE");
+    nothing_set();
+}
+
+// Which of the sources is asked shows in the error of the one that fails.
+TEST(store, a_web_identity_is_asked_before_files_and_after_keys)
+{
+    struct credentials *c = NULL;
+    struct credential key;
+
+    nothing_set();
+    if (!web_known())
+        T_SKIP("built without libcurl");
+    T_OK(fs_mkdirs(fs_posix(), t_path(".aws"), t_err()));
+    write_keys(t_path(".aws/credentials"), "[default]\naws_access_key_id=HOME\n"
+                                           "aws_secret_access_key=s\n");
+    setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/r", 1);
+    T_OK(credentials_new(&c, NULL, t_err()));
+    has(c, "HOME", NULL); // a role without a token is none
+    unsetenv("AWS_ROLE_ARN");
+    setenv("AWS_WEB_IDENTITY_TOKEN_FILE", t_path("token"), 1);
+    credentials_refused(c);
+    T_FAILS(SL_EAUTH, credentials_get(c, &key, &err));
+    T_HAS(err.text, "not AWS_ROLE_ARN");
+    setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/r", 1);
+    T_FAILS(SL_EAUTH, credentials_get(c, &key, &err));
+    T_HAS(err.text, t_path("token"));
+    write_keys(t_path("token"), " \n");
+    T_FAILS(SL_EAUTH, credentials_get(c, &key, &err));
+    T_HAS(err.text, "is empty");
+    write_keys(t_path("token"), "a.web.identity\n");
+    setenv("AWS_ENDPOINT_URL_STS", "http://192.0.2.1/", 1);
+    T_FAILS(SL_EAUTH, credentials_get(c, &key, &err));
+    T_HAS(err.text, "nor on this host");
+    setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:1/", 1);
+    T_FAILS(SL_EUNAVAIL, credentials_get(c, &key, &err));
+    T_HAS(err.text, "STS at http://127.0.0.1:1/");
+    T_HAS(err.text, "arn:aws:iam::1:role/r");
+    T_TRUE(strstr(err.text, "a.web.identity") == NULL);
+    setenv("AWS_ACCESS_KEY_ID", "ENV", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "s", 1);
+    has(c, "ENV", NULL);
+    credentials_free(c);
+    nothing_set();
+}
+
+TEST(store, sts_is_asked_in_the_region_of_the_environment)
+{
+    static const struct {
+        const char *name, *value, *url; // url NULL: SL_EAUTH
+    } rows[] = {
+        {"AWS_ROLE_ARN", "x", "https://sts.amazonaws.com"},
+        {"AWS_DEFAULT_REGION", "eu-west-1",
+         "https://sts.eu-west-1.amazonaws.com"},
+        {"AWS_REGION", "cn-north-1", "https://sts.cn-north-1.amazonaws.com.cn"},
+        {"AWS_STS_REGIONAL_ENDPOINTS", "legacy",
+         "https://sts.cn-north-1.amazonaws.com.cn"},
+        {"AWS_REGION", "eu-central-1", "https://sts.amazonaws.com"},
+        {"AWS_STS_REGIONAL_ENDPOINTS", "regional",
+         "https://sts.eu-central-1.amazonaws.com"},
+        {"AWS_REGION", "x.example/", NULL},
+        {"AWS_ENDPOINT_URL", "https://minio/", "https://minio/"},
+        {"AWS_ENDPOINT_URL_STS", "http://localhost:1/sts",
+         "http://localhost:1/sts"},
+        {"AWS_ENDPOINT_URL_STS", "http://minio", NULL},
+        {"AWS_ENDPOINT_URL_STS", "https://a:word@minio", NULL},
+    };
+
+    nothing_set();
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        struct buf url = BUF_INIT;
+        enum sl_err rc;
+
+        setenv(rows[i].name, rows[i].value, 1);
+        rc = credential_sts_url(&url, &err);
+        T_EQ(rc, rows[i].url != NULL ? SL_OK : SL_EAUTH);
+        if (rc == SL_OK)
+            T_STR(buf_text(&url), rows[i].url);
+        else
+            T_TRUE(strstr(err.text, "word") == NULL);
+        buf_release(&url);
+    }
+    nothing_set();
+}
+
+#define STS(keys)                                                              \
+    "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult>"     \
+    "<Credentials>" keys "</Credentials></AssumeRoleWithWebIdentityResult>"    \
+    "</AssumeRoleWithWebIdentityResponse>"
+
+TEST(store, keys_of_sts)
+{
+    static const char good[] =
+        STS("<AccessKeyId>X</AccessKeyId><SecretAccessKey>y</SecretAccessKey>"
+            "<SessionToken>t</SessionToken>"
+            "<Expiration>2013-05-24T00:00:00.123Z</Expiration>");
+    static const char *const bad[] = {
+        "",
+        "{}",
+        "<a/>",
+        "<AssumeRole",
+        STS(""),
+        STS("<AccessKeyId>X</AccessKeyId><SecretAccessKey>y</SecretAccessKey>"
+            "<SessionToken>t</SessionToken>"),
+        STS("<AccessKeyId>X</AccessKeyId><SecretAccessKey>y</SecretAccessKey>"
+            "<SessionToken>t</SessionToken><Expiration>soon</Expiration>"),
+        STS("<AccessKeyId>X</AccessKeyId><SecretAccessKey>y</SecretAccessKey>"
+            "<Expiration>2013-05-24T00:00:00Z</Expiration>"),
+        STS("<AccessKeyId>X</AccessKeyId><SecretAccessKey>y z</SecretAccessKey>"
+            "<SessionToken>t</SessionToken>"
+            "<Expiration>2013-05-24T00:00:00Z</Expiration>")};
+    struct credential key = {NULL, NULL, NULL, 0};
+
+    T_OK(credential_from_sts(&key, good, strlen(good), "there", t_err()));
+    T_STR(key.id, "X");
+    T_STR(key.secret, "y");
+    T_STR(key.token, "t");
+    T_EQ(key.expires_s, 1369353600);
+    credential_release(&key);
+    for (size_t i = 0; i < SL_COUNT(bad); i++) {
+        T_FAILS(SL_EAUTH, credential_from_sts(&key, bad[i], strlen(bad[i]),
+                                              "there", &err));
+        T_PTR(key.id, NULL);
+    }
+}
+
+// With the n-th allocation missing, of the request and of its answer, for each
+// n until none is missing.
+TEST(store, each_allocation_for_sts_may_fail)
+{
+    static const char text[] =
+        STS("<AccessKeyId>X</AccessKeyId><SecretAccessKey>y</SecretAccessKey>"
+            "<SessionToken>t</SessionToken>"
+            "<Expiration>2013-05-24T00:00:00Z</Expiration>");
+    struct credential key = {NULL, NULL, NULL, 0};
+    enum sl_err rc = SL_ENOMEM;
+    uint64_t n;
+
+    nothing_set();
+    write_keys(t_path("token"), "a.web.identity");
+    setenv("AWS_WEB_IDENTITY_TOKEN_FILE", t_path("token"), 1);
+    setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/r", 1);
+    setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:1/", 1);
+    for (n = 1; rc == SL_ENOMEM; n++) {
+        sl_mem_fail_at(n);
+        rc = credential_from_sts(&key, text, strlen(text), "there", &err);
+        T_TRUE(rc == (sl_mem_failed() ? SL_ENOMEM : SL_OK));
+        T_TRUE(rc == SL_OK || key.id == NULL);
+    }
+    T_TRUE(n > 8);
+    credential_release(&key);
+    for (n = 1;; n++) {
+        sl_mem_fail_at(n);
+        rc = credential_from_web_identity(&key, &err);
+        T_TRUE(rc != SL_OK && rc != SL_ENOENT && key.id == NULL);
+        if (!sl_mem_failed())
+            break;
+    }
+    T_TRUE(n > 5);
     nothing_set();
 }
 
