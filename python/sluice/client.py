@@ -110,10 +110,11 @@ class Job(str):
             return f"<b>{html.escape(self)}</b>: {html.escape(str(error))}"
         asked, counted = (int(said.get(key, 0)) for key in ("steps_asked", "steps_counted"))
         rows = [("state", said.get("state", "")), ("steps", f"{counted} of {asked}")]
-        rows += [(key, f"{said[key]:.4g}") for key in ("loss", "accuracy") if key in said]
+        rows += [(key, f"{float(said[key]):.4g}") for key in ("loss", "accuracy")
+                 if said.get(key) is not None]
         for one in said.get("evaluations", [])[-1:]:
-            rows += [(f"validation {key}", f"{one[key]:.4g}")
-                     for key in ("loss", "accuracy") if key in one]
+            rows += [(f"validation {key}", f"{float(one[key]):.4g}")
+                     for key in ("loss", "accuracy") if one.get(key) is not None]
         rows += [(key, said[key]) for key in ("reason", "checkpoint") if said.get(key)]
         cells = "".join(f"<tr><th>{html.escape(key)}</th><td>{html.escape(str(value))}</td>"
                         "</tr>" for key, value in rows)

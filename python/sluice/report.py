@@ -6,10 +6,11 @@
     sluice.report.mlflow(job)          # a run of MLflow; wandb(job) one of W&B
 
 Each watches a job until it has ended, as `sluice watch` does, and returns its last
-status; the job itself needs none of them, and goes on without. Values are those of
-docs/observe.md: loss, accuracy and samples_per_second of the training, validation/loss,
-validation/accuracy and validation/<metric> of evaluations, over the steps that are
-counted. The tool is imported when it is asked for: ImportError says that it is not there.
+status, also that of a job which failed; the job itself needs none of them, and goes on
+without. Values are those of docs/observe.md: loss, accuracy and samples_per_second of
+the training, validation/loss, validation/accuracy and validation/<metric> of evaluations,
+over the steps that are counted. The tool is imported when it is asked for: ImportError
+says that it is not there.
 """
 from __future__ import annotations
 
@@ -24,13 +25,15 @@ __all__ = ["bar", "mlflow", "wandb"]
 Json = client.Json
 Point = Tuple[int, Dict[str, float]]
 
+ENDED = ("finished", "failed", "stopped")
 PARAMS, PARAM_TEXT = 100, 500  # of MLflow: parameters of a call, characters of each
 
 
 def _evaluated(one: Json) -> Dict[str, float]:
-    values = {key: one[key] for key in ("loss", "accuracy") if key in one}
-    values.update({m["name"]: m["value"] for m in one.get("metrics", ()) if "value" in m})
-    return {f"validation/{name}": float(value) for name, value in values.items()}
+    values = {key: one.get(key) for key in ("loss", "accuracy")}
+    values.update({m["name"]: m.get("value") for m in one.get("metrics", ())})
+    return {f"validation/{name}": float(value) for name, value in values.items()
+            if value is not None}
 
 
 class _Points:
@@ -48,7 +51,7 @@ class _Points:
         self.evaluations = max(self.evaluations, len(made))
         values = {name: float(status[key]) for name, key in (
             ("loss", "loss"), ("accuracy", "accuracy"),
-            ("samples_per_second", "images_per_second")) if key in status}
+            ("samples_per_second", "images_per_second")) if status.get(key) is not None}
         if values and step != self.step:
             yield step, values
         self.step = step
@@ -67,10 +70,16 @@ def _flat(spec: Any, name: str = "") -> Iterator[Tuple[str, str]]:
 
 def _statuses(job: str, coordinator: Optional[str], tls: Tls) -> Iterator[Json]:
     """What `watch` yields; in place of the summary at the end, which has no loss, the
-    status that it is made of."""
-    for told in client.watch(job, coordinator, tls=tls):
-        yield (client.status(job, coordinator, tls=tls) if "schema_version" in told
-               else told)
+    status that it is made of. A job that failed ends it as any other does."""
+    last: Json = {}
+    try:
+        for told in client.watch(job, coordinator, tls=tls):
+            last = (client.status(job, coordinator, tls=tls) if "schema_version" in told
+                    else told)
+            yield last
+    except client.CommandError:
+        if last.get("state") not in ENDED:
+            raise
 
 
 def _spec(job: str, coordinator: Optional[str], tls: Tls) -> Json:
@@ -141,8 +150,8 @@ def bar(job: str, coordinator: Optional[str] = None, *, tls: Tls = None,
             shown.total = int(last.get("steps_asked", 0)) or None
             shown.n = int(last.get("steps_counted", 0))
             told = {"state": str(last.get("state", ""))}
-            told.update((name, f"{last[name]:.4g}") for name in ("loss", "accuracy")
-                        if name in last)
+            told.update((name, f"{float(last[name]):.4g}") for name in ("loss", "accuracy")
+                        if last.get(name) is not None)
             shown.set_postfix(told, refresh=False)
             shown.refresh()
     return last

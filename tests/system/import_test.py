@@ -238,15 +238,36 @@ class Said:
         self.calls.append(("end", (), {}))
 
 
-def other_tools_show_it(c, job):
-    """MLflow, W&B, tqdm and a notebook."""
-    flow, bands, bar = Said(active_run=lambda: None), Said(run=None), Said()
-    into = Said()
+def reported(c, job):
+    """What MLflow, W&B, a run of it and tqdm were told of a job; its last statuses."""
+    flow, bands, into, bar = Said(active_run=lambda: None), Said(run=None), Said(), Said()
     bands.init = lambda **keys: bands.calls.append(("init", (), keys)) or into
     with mock.patch.dict(sys.modules, {"mlflow": flow, "wandb": bands, "tqdm.auto": Said(
             tqdm=lambda **keys: bar.calls.append(("tqdm", (), keys)) or bar)}):
-        ends = [tool(job, c.address) for tool in (
+        return flow, bands, into, bar, [tool(job, c.address) for tool in (
             sluice.report.mlflow, sluice.report.wandb, sluice.report.bar)]
+
+
+def other_tools_show_how_it_ended(c, spec):
+    """MLflow and W&B have a state of their own for each end of a job."""
+    for state, told, code, words in (
+            ("failed", "FAILED", 1, ["--set", "data.train.x=not-there.npz"]),
+            ("stopped", "KILLED", 0, ["--set", "train.epochs=30000"])):
+        job = c.run("submit", spec, "--no-wait", *words).stdout.strip()
+        if state == "stopped":
+            c.run("stop", job, "--now")
+        flow, _, into, bar, ends = reported(c, job)
+        check_equal([last["state"] for last in ends], [state] * 3, "last statuses")
+        check_equal((flow.told("end_run"), into.told("finish"), bar.calls[-1][0]),
+                    ([(told,)], [(code,)], "end"), f"how it has {state}")
+        shown = sluice.client.Job(job)
+        shown.coordinator = c.address
+        check(f"<td>{state}</td>" in shown._repr_html_(), shown._repr_html_())
+
+
+def other_tools_show_it(c, job):
+    """MLflow, W&B, tqdm and a notebook."""
+    flow, bands, into, bar, ends = reported(c, job)
     end = c.status(job)
     check_equal([(last["state"], last["id"], last["loss"]) for last in ends],
                 [("finished", job, end["loss"])] * 3, "last statuses")
@@ -296,6 +317,7 @@ def what_keras_wrote_trains_under_the_names_that_keras_has():
         check_equal({name: list(v.shape) for name, v in
                      load_file(c.dir / "out.safetensors").items()}, want, "variables")
         other_tools_show_it(c, job)
+        other_tools_show_how_it_ended(c, spec)
 
 
 def all_but_the_model_may_come_from_another_spec():
