@@ -116,9 +116,10 @@ static enum sl_err page(struct events_reader *r, bool *more,
 }
 
 // Asks whether the job has ended already: then the event that tells so may lie
-// before those that are printed. To be called before a page is read: a job that
-// ends later tells it in a page.
-static enum sl_err events_look(struct events_reader *r, struct sl_error *err)
+// before those that are printed, or a coordinator that was killed lost it. To
+// be called before a page is read: what the end left behind is in that page.
+static enum sl_err events_look(struct events_reader *r, bool *ended,
+                               struct sl_error *err)
 {
     Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
     Sluice__V1__JobStatus *status;
@@ -127,7 +128,24 @@ static enum sl_err events_look(struct events_reader *r, struct sl_error *err)
     request.id = r->request.id;
     rc = api_get(r->api, &request, &status, err);
     if (rc == SL_OK)
-        r->ended = progress_ended(status->state);
+        *ended = progress_ended(status->state);
+    return rc;
+}
+
+static enum sl_err events_go_on(struct events_reader *r, bool *more,
+                                struct sl_error *err)
+{
+    bool ended = false;
+    enum sl_err rc = SL_OK;
+
+    if (!*more) {
+        cli_pause_ms(AGAIN_MS);
+        if (r->request.id[0] != '\0')
+            rc = events_look(r, &ended, err);
+    }
+    if (rc == SL_OK)
+        rc = page(r, more, err);
+    r->ended = r->ended || (ended && rc == SL_OK);
     return rc;
 }
 
@@ -137,10 +155,13 @@ static enum sl_err events_follow(struct events_reader *r, struct sl_error *err)
     bool more = false;
     enum sl_err rc;
 
-    while (!(r->ended && r->request.id[0] != '\0')) {
-        if (!more)
-            cli_pause_ms(AGAIN_MS);
-        rc = page(r, &more, err);
+    while (more || !r->ended || r->request.id[0] == '\0') {
+        rc = events_go_on(r, &more, err);
+        if (rc == SL_ENOENT) {
+            // Only a job that has ended can be deleted, with its events.
+            cli_say("Job %s was deleted after its end", r->request.id);
+            return SL_OK;
+        }
         if (rc == SL_EUNAVAIL || rc == SL_ETIMEDOUT) {
             if (!r->away)
                 cli_say("The coordinator at %s is away, waiting for it to "
@@ -170,7 +191,7 @@ int verb_events(struct cli *cli)
     r.request.newest = r.request.after == 0;
     r.request.limit = (uint32_t)conf_int(cli->conf, "last");
     if (rc == SL_OK && r.follow && cli_arg(cli, 0) != NULL)
-        rc = events_look(&r, &err);
+        rc = events_look(&r, &r.ended, &err);
     while (rc == SL_OK && more) {
         rc = page(&r, &more, &err);
         if (cli->out.form == OUT_JSON && !r.follow)

@@ -115,13 +115,19 @@ def who_went_and_what_was_done_again_is_told_over_a_restart():
 
 
 class Pages(grpc.GenericRpcHandler):
-    """A coordinator that says these pages of events of a job, and no more."""
+    """A coordinator that says these pages of events of a job, and no more. It says the
+    states one after another, the last of them for ever; without one, the job is gone."""
 
-    def __init__(self, state, *pages):
+    def __init__(self, states, *pages):
         messages, _ = protocol(str(ROOT / "proto"))
         self.events = grpc.protos("events.proto")
-        self.status = messages.JobStatus(job=1, id="j-1", name="played", state=state)
+        self.statuses = [state and messages.JobStatus(job=1, id="j-1", name="played", state=state)
+                         for state in states]
         self.pages, self.at = list(pages), 0
+
+    def get(self, _request, context):
+        said = self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]
+        return said or context.abort(grpc.StatusCode.NOT_FOUND, "no job j-1")
 
     def page(self, _request, context):
         if not self.pages:
@@ -135,24 +141,29 @@ class Pages(grpc.GenericRpcHandler):
         return reply
 
     def service(self, details):
-        answer = {"Events": self.page, "Get": lambda *_: self.status}.get(
+        answer = {"Events": self.page, "Get": self.get}.get(
             details.method.split("/")[-1])
         return answer and grpc.unary_unary_rpc_method_handler(
             answer, response_serializer=lambda m: m.SerializeToString())
 
 
 def a_reader_ends_with_the_job_whatever_else_is_told():
-    """A checkpoint that was being written is made after the end of its job; and who
-    begins to read behind that end is not told of it."""
+    """A checkpoint that was being written is made after the end of its job; who begins to
+    read behind that end is not told of it, nor is anyone if a coordinator was killed with
+    the event; and a job may be deleted, with its events, before it is told."""
     messages, _ = protocol(str(ROOT / "proto"))
+    runs, ended, gone = (messages.JOB_RUNNING,), (messages.JOB_RUNNING, messages.JOB_FAILED), None
     with tempfile.TemporaryDirectory() as folder:
-        for state, pages in ((messages.JOB_RUNNING, (["job-runs"], ["job-stopped", "cut-made"])),
-                             (messages.JOB_RUNNING, (["job-runs"], ["cut-made"], ["job-deleted"])),
-                             (messages.JOB_RUNNING, (["job-finished", "cut-made"],)),
-                             (messages.JOB_STOPPED, (["cut-made"],)),
-                             (messages.JOB_FINISHED, ([],))):
+        for states, pages in ((runs, (["job-runs"], ["job-stopped", "cut-made"])),
+                              (runs, (["job-runs"], ["cut-made"], ["job-deleted"])),
+                              (runs, (["job-finished", "cut-made"],)),
+                              (ended, (["job-runs"], ["cut-made"])),
+                              ((*runs, *ended), (["job-runs"], ["cut-made"], [])),
+                              ((*runs, gone), (["job-runs"],)),
+                              ((messages.JOB_STOPPED,), (["cut-made"],)),
+                              ((messages.JOB_FINISHED,), ([],))):
             server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
-            played = Pages(state, *pages)
+            played = Pages(states, *pages)
             server.add_generic_rpc_handlers((played,))
             server.add_insecure_port(f"unix:{folder}/c.sock")
             server.start()
