@@ -219,18 +219,25 @@ static enum sl_err print_summary(struct follow_view *v,
     return out_text(&text, rc, err);
 }
 
-// The last status again, now with every shard's counts.
-static int follow_finish_job(struct follow_view *v)
+// Tells the job's end; for a summary it takes the last status again, now with
+// every shard's counts. Else it asks for nothing: the job may be deleted by
+// now.
+static int follow_finish_job(struct follow_view *v,
+                             const Sluice__V1__JobStatus *s)
 {
     Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
-    Sluice__V1__JobStatus *s = NULL;
+    Sluice__V1__JobStatus *whole;
     struct sl_error err = SL_ERROR_INIT;
-    enum sl_err rc;
+    enum sl_err rc = SL_OK;
 
     request.id = (char *)v->id;
     request.shards = true;
     request.spec = true;
-    rc = api_get(v->api, &request, &s, &err);
+    if (v->options->summary != NULL || v->options->summary_text) {
+        rc = api_get(v->api, &request, &whole, &err);
+        if (rc == SL_OK)
+            s = whole;
+    }
     if (rc == SL_OK && v->options->summary != NULL)
         rc = write_summary(v->options->summary, s, &err);
     if (rc == SL_OK && v->options->summary_text &&
@@ -302,7 +309,7 @@ static bool on_status(struct follow_view *v, const struct follow_event *event,
     if (progress_ended(s->state)) {
         close_line(v);
         follow_unblock();
-        *code = follow_finish_job(v);
+        *code = follow_finish_job(v, s);
         if (v->options->until_step > 0 && *code == CLI_EXIT_OK) {
             cli_say("sluice: job %s ended at step %llu, before step %llu",
                     v->id, (unsigned long long)s->steps_counted,

@@ -129,6 +129,9 @@ class Pages(grpc.GenericRpcHandler):
         said = self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]
         return said or context.abort(grpc.StatusCode.NOT_FOUND, "no job j-1")
 
+    def watch(self, request, context):
+        yield self.get(request, context)
+
     def page(self, _request, context):
         if not self.pages:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, "a page too many")
@@ -141,10 +144,25 @@ class Pages(grpc.GenericRpcHandler):
         return reply
 
     def service(self, details):
-        answer = {"Events": self.page, "Get": self.get}.get(
-            details.method.split("/")[-1])
-        return answer and grpc.unary_unary_rpc_method_handler(
-            answer, response_serializer=lambda m: m.SerializeToString())
+        name, text = details.method.split("/")[-1], {
+            "response_serializer": lambda m: m.SerializeToString()}
+        if name == "Watch":
+            return grpc.unary_stream_rpc_method_handler(self.watch, **text)
+        answer = {"Events": self.page, "Get": self.get}.get(name)
+        return answer and grpc.unary_unary_rpc_method_handler(answer, **text)
+
+
+def asks(folder, played, *words):
+    """What the command says to a coordinator that is played."""
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
+    server.add_generic_rpc_handlers((played,))
+    server.add_insecure_port(f"unix:{folder}/c.sock")
+    server.start()
+    done = subprocess.run(
+        [BIN / "sluice", "--coordinator", f"unix:{folder}/c.sock", *words],
+        capture_output=True, text=True, timeout=60 * LIMIT, check=False)
+    server.stop(None).wait()
+    return done
 
 
 def a_reader_ends_with_the_job_whatever_else_is_told():
@@ -162,19 +180,19 @@ def a_reader_ends_with_the_job_whatever_else_is_told():
                               ((*runs, gone), (["job-runs"],)),
                               ((messages.JOB_STOPPED,), (["cut-made"],)),
                               ((messages.JOB_FINISHED,), ([],))):
-            server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
             played = Pages(states, *pages)
-            server.add_generic_rpc_handlers((played,))
-            server.add_insecure_port(f"unix:{folder}/c.sock")
-            server.start()
-            done = subprocess.run(
-                [BIN / "sluice", "--coordinator", f"unix:{folder}/c.sock", "events", "j-1",
-                 "-f", "-o", "jsonl"], capture_output=True, text=True, timeout=60 * LIMIT,
-                check=False)
-            server.stop(None).wait()
+            done = asks(folder, played, "events", "j-1", "-f", "-o", "jsonl")
             check_equal((done.returncode, kinds(map(json.loads, done.stdout.splitlines()))),
                         (0, sum(pages, [])), done.stderr)
             check_equal(played.pages, [], "pages that were not read")
+
+
+def who_waits_for_a_job_is_told_its_end_though_it_is_deleted():
+    messages, _ = protocol(str(ROOT / "proto"))
+    with tempfile.TemporaryDirectory() as folder:
+        for end, code in ((messages.JOB_FINISHED, 0), (messages.JOB_FAILED, 1)):
+            done = asks(folder, Pages((messages.JOB_RUNNING, end, None)), "wait", "j-1")
+            check_equal(done.returncode, code, done.stderr)
 
 
 def who_had_what_and_how_the_numbers_went_can_be_asked():
@@ -206,4 +224,5 @@ def who_had_what_and_how_the_numbers_went_can_be_asked():
 if __name__ == "__main__":
     main([who_went_and_what_was_done_again_is_told_over_a_restart,
           a_reader_ends_with_the_job_whatever_else_is_told,
+          who_waits_for_a_job_is_told_its_end_though_it_is_deleted,
           who_had_what_and_how_the_numbers_went_can_be_asked])
