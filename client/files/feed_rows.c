@@ -97,6 +97,13 @@ static enum sl_err feed_source_open(struct feed_source *source,
         rc = feed_source_set(source, file, f->dim, err);
         if (rc != SL_OK)
             sl_prefix(err, rc, "%s", path);
+    } else if (rc == SL_ENOENT) {
+        // SL_ENOENT is for a file of the store, which may go while it is asked
+        // for: then `sluice follow` tries again.
+        rc = sl_fail(err, SL_ECORRUPT,
+                     "%s is missing, and " FEED_INDEX
+                     " lists it: remove the folder, and it begins anew",
+                     path);
     }
     sl_free(path);
     return rc;

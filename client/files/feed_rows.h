@@ -5,9 +5,10 @@
 // Threads  one at a time. Rows are read where they are mapped.
 // Memory   the files are mapped from feed_rows_open to feed_rows_release, which
 //          frees; a row's values hold until then.
-// Errors   SL_ECORRUPT: a file has not the tensors and the numbers of rows that
-//          index.json says; those of tensorfile_open; SL_ENOMEM. They name the
-//          file. Checksums and the order of ids are not checked.
+// Errors   SL_ECORRUPT: a file is missing, or has not the tensors and the
+//          numbers of rows that index.json says; those of tensorfile_open;
+//          SL_ENOMEM. They name the file. Checksums and the order of ids are
+//          not checked.
 #ifndef CLIENT_FILES_FEED_ROWS_H
 #define CLIENT_FILES_FEED_ROWS_H
 
