@@ -45,9 +45,9 @@ struct kern_shape kern_shape(enum kern_dtype dtype, unsigned nd,
 
     memset(&s, 0, sizeof(s));
     s.dtype = (uint8_t)dtype;
-    s.nd = (uint8_t)nd;
     if (nd > KERN_DIMS)
-        return s; // kern_desc_check refuses it
+        return s; // what reads its dimensions before the check finds none
+    s.nd = (uint8_t)nd;
     for (unsigned i = nd; i-- > 0;) {
         s.dim[i] = dim[i];
         s.stride[i] = stride;

@@ -617,8 +617,8 @@ static inline enum sl_err kern_run(struct kern_plan *plan,
 // were given is judged by kern_desc_check, which kern_plan_new calls. x[nd] are
 // dimensions, in elements; a wrong `nd` or count is refused there, too.
 
-// Returns a dense shape with dims dim[nd]; one with zeroes for dims and strides
-// if nd > KERN_DIMS, which kern_desc_check refuses.
+// Returns a dense shape with dims dim[nd]; one without dimensions if nd >
+// KERN_DIMS, which kern_desc_check refuses.
 struct kern_shape kern_shape(enum kern_dtype dtype, unsigned nd,
                              const int64_t *dim);
 // Returns the bytes of one element; 0 for an unknown dtype.

@@ -86,6 +86,33 @@ TEST(desc, sizes_that_overflow_are_refused)
     T_HAS(err.text, "large");
 }
 
+TEST(desc, too_many_axes_are_refused_and_not_read)
+{
+    int64_t x[300];
+    const unsigned wrong[] = {0, KERN_DIMS + 1, 255, 256, 256 + 2};
+
+    for (unsigned i = 0; i < SL_COUNT(x); i++)
+        x[i] = 2;
+    for (unsigned i = 0; i < SL_COUNT(wrong); i++) {
+        struct kern_desc d[6];
+        unsigned nd = wrong[i];
+
+        kern_desc_norm(&d[0], KERN_BN_FWD, nd, x, 1e-3f, 0);
+        kern_desc_ln(&d[1], KERN_LN_FWD, nd, x, 1e-3f);
+        kern_desc_reduce(&d[2], nd, x, 0);
+        kern_desc_unary(&d[3], KERN_UNARY_FWD, KERN_UNARY_TANH, 0, nd, x);
+        kern_desc_image_u8(&d[4], nd, x, 1, 0);
+        kern_desc_image_pad(&d[4], 8);
+        kern_desc_mse(&d[5], nd, x, 0);
+        for (unsigned k = 0; k < SL_COUNT(d); k++) {
+            T_EQ(kern_shape_count(&d[k].io[0]), 1);
+            T_EQ(kern_rows(&d[k].io[0]), 1);
+            T_FAILS(SL_EINVAL, kern_desc_check(&d[k], &err));
+            T_HAS(err.text, "not 1 to 6 dimensions");
+        }
+    }
+}
+
 // Bytes that are not a descriptor at all must be refused, not read beyond.
 TEST(desc, random_bytes_are_refused_or_right)
 {
