@@ -349,7 +349,7 @@ status_shard(const struct coord *c, const struct job *job, uint32_t shard)
         sl_strdup(job_on_workers(job, shard) ? rank_name(c, s) : s->psserver);
     m->incarnation =
         s->server == 0 ? 0 : job->shards.evidence.shard[shard].incarnation;
-    if (job_replica(s) != NULL) {
+    if (job_replica(s) != NULL && !job_ended(job)) { // its feed is over
         m->replica = sl_strdup(job_replica(s));
         m->replica_lag = s->replica.lag;
     }

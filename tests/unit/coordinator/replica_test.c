@@ -570,8 +570,20 @@ TEST(replica, how_far_it_is_behind_makes_no_work)
     T_GT(looks, 0);
     coord_tick(w->coord);
     T_FALSE(in_set(w, 5));
+    m = named(w, row_of(w, 4).owner);
+    m->shards[4].lag = 9;
+    fake_replica_report(w, m, 4);
+    fake_deliver_all(w, m);
+    status = world_status(w);
+    T_EQ(status->shards[4]->replica_lag, 9);
+    wire_free(&status->base);
     world_restart(w, named(w, "w-0"));
-    finishes(w);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    status = world_status(w);
+    T_STR(status->shards[4]->replica, "");
+    T_EQ(status->shards[4]->replica_lag, 0);
+    wire_free(&status->base);
+    end(w);
 }
 
 static bool warns(struct world *w, const char *words)
