@@ -393,16 +393,16 @@ static void tell_wrong(struct kern_dev *dev, const struct kern_desc *desc,
 {
     struct kern_info info;
     char shape[300], why[ANSWER_WHY];
+    int output = f->element < 0 ? -1 : f->out - desc->inputs;
 
     dev->backend->info(&info, dev);
     log_event(LOG_LEVEL_ERROR, answer_log(shows),
               "op=%s kernel=%s backend=%s output=%d element=%" PRId64
               " got=%.9g want=%.9g bound=%.3g when=%s",
               kern_desc_text(shape, sizeof(shape), desc), plan->impl, info.name,
-              f->out - desc->inputs, f->element, f->got, f->want, f->bound,
-              f->when);
-    answer_explain(why, plan->impl, info.name, shape, f->element,
-                   f->out - desc->inputs, f->got, f->want, answer_again(shows));
+              output, f->element, f->got, f->want, f->bound, f->when);
+    answer_explain(why, plan->impl, info.name, shape, f->element, output,
+                   f->got, f->want, answer_again(shows));
     prover_explain(dev->prover, desc, plan->impl, why);
 }
 

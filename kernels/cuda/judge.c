@@ -457,7 +457,8 @@ static void judge_tell_wrong(struct judge *j, const struct judge_candidate *c,
               v->got, v->want, v->bound,
               j->fault.again ? "the second time" : "the first time", v->wrong,
               side->count, v->beyond, PROVE_SEED);
-    answer_explain(j->why, c->impl, j->dev->name, shape, v->element,
+    answer_explain(j->why, c->impl, j->dev->name, shape,
+                   v->wrong == 0 ? -1 : v->element,
                    (int)(side->out - j->desc.inputs), v->got, v->want,
                    answer_again(shows));
 }

@@ -56,6 +56,12 @@ void answer_explain(char *why, const char *impl, const char *on,
                     const char *shape, int64_t element, int output, double got,
                     double want, const char *again)
 {
+    if (element < 0) {
+        (void)snprintf(why, ANSWER_WHY,
+                       "%s" ANSWER_OF "%s, %s: writes beside a tensor%s", impl,
+                       on, shape, again);
+        return;
+    }
     (void)snprintf(why, ANSWER_WHY,
                    "%s" ANSWER_OF "%s, %s: element %" PRId64
                    " of output %d is %.9g where %.9g is right%s",

@@ -43,7 +43,8 @@ bool answer_read(const char *text, bool *right, const char **why);
 
 // Writes to why[ANSWER_WHY] that kernel `impl` of device `on` computed `got`
 // instead of `want` in element `element` of output number `output` (from 0) of
-// the op that `shape` describes; `again` is answer_again's text.
+// the op that `shape` describes; element -1: that it wrote beside a tensor, and
+// the numbers say nothing. `again` is answer_again's text.
 void answer_explain(char *why, const char *impl, const char *on,
                     const char *shape, int64_t element, int output, double got,
                     double want, const char *again);

@@ -427,6 +427,7 @@ static const char *const amx_impls[] = {"jit:avx512_core_amx_bf16",
 static struct kern_dev *amx_inner; // computes, rightly on any host
 static unsigned amx_flips;         // runs that are wrong from now on
 static unsigned amx_bad_plans;     // plans that hold a flipped bit, from now on
+static bool amx_beyond;            // the first one writes behind the output
 static enum sl_err amx_refuses;    // what the first one's runs say; SL_OK: none
 
 struct amx_plan {
@@ -490,6 +491,8 @@ static enum sl_err amx_run(struct kern_plan *plan, struct kern_stream *s,
         memset(io[p->d.inputs], 0xFF, kern_shape_bytes(dw)); // NaN
     if (p->bad || (amx_flips > 0 && amx_flips--))
         ((uint8_t *)io[p->d.inputs])[kern_shape_bytes(dw) - 1] ^= 0x40;
+    if (plan->impl == amx_impls[0] && amx_beyond)
+        ((uint8_t *)io[p->d.inputs])[kern_shape_bytes(dw)] = 0;
     return rc;
 }
 
@@ -646,6 +649,26 @@ TEST(prove, what_refuses_to_run_is_left_out_until_the_next_start)
         T_STR(amx_started(path, &d, 0, false), amx_impls[0]);
         T_EQ(unlink(path), 0);
     }
+    kern_close(amx_inner);
+}
+
+// No output has the fault, and no element.
+TEST(prove, what_writes_beside_its_output_is_told_as_that)
+{
+    struct kern_dev dev = {.backend = &amx, .prover = prover_new(NULL, 0)};
+    struct kern_plan *plan = NULL;
+    struct kern_desc d;
+    size_t bytes = 0;
+
+    T_OK(kern_open(&amx_inner, "cpu", NULL, t_err()));
+    kern_desc_matmul(&d, 7, 5, 9, false, true, 0);
+    amx_beyond = true;
+    T_OK(kern_plan_new(&plan, &bytes, &dev, &d, 0, t_err()));
+    amx_beyond = false;
+    T_STR(plan->impl, amx_impls[1]);
+    T_HAS(kern_left_out(&dev, &d, 0), ": writes beside a tensor, twice");
+    kern_plan_free(plan);
+    prover_free(dev.prover);
     kern_close(amx_inner);
 }
 
