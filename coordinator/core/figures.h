@@ -78,8 +78,8 @@ void figures_job(struct coord *c, struct job *job);
 // replaced; `before` is what evidence_closures returned until then.
 void figures_fell(struct coord *c, const struct job *job, uint64_t before);
 
-// Notes in w that its attempt ended badly now, and `why`; no counter changes
-// (figures_retried).
+// Notes in w that its attempt ended now, and `why` it would be leased again; no
+// counter changes (figures_retried).
 void figures_ended(struct coord *c, struct work *w, enum work_why why);
 
 // Counts that w, an attempt of which ended badly, is leased once more: by the

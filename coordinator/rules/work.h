@@ -38,6 +38,7 @@ enum work_why {
     WORK_LOST,      // its worker fell silent
     WORK_TIMEOUT,   // it stood still
     WORK_PREEMPTED, // its worker leaves
+    WORK_REVOKED,   // it was taken back
     WORK_WHYS
 };
 

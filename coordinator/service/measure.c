@@ -189,10 +189,9 @@ static void put_members(const struct tallied *t, struct expo *e)
 static void put_closures(const struct figures *f, struct expo *e)
 {
     static const char *const whys[WORK_WHYS] = {
-        [WORK_TRANSIENT] = "transient",
-        [WORK_LOST] = "lost",
-        [WORK_TIMEOUT] = "timeout",
-        [WORK_PREEMPTED] = "preempted",
+        [WORK_TRANSIENT] = "transient", [WORK_LOST] = "lost",
+        [WORK_TIMEOUT] = "timeout",     [WORK_PREEMPTED] = "preempted",
+        [WORK_REVOKED] = "revoked",
     };
 
     expo_family(e, "sluice_closures_finished_total", EXPO_COUNTER,

@@ -202,7 +202,6 @@ static void give_up_lease(struct coord *c, struct member *m, struct work *w,
         happened_work(c, EVENT_CLOSURE_LOST, w, m, "%s was lost with %s",
                       happened_name(name, w), m->name);
     leases_end(c, w, why == GONE_LOST ? SPAN_LOST : SPAN_HANDED_BACK);
-    figures_ended(c, w, m->draining ? WORK_PREEMPTED : WORK_LOST);
     closure_unstarted(&w->closure, computed);
     leases_settle(c, w);
 }

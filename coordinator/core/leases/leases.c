@@ -198,11 +198,29 @@ struct work *leases_find(struct member *m, uint64_t job,
     return NULL;
 }
 
+// Returns why a closure whose lease on m ended so would be leased again.
+static enum work_why leases_why(const struct member *m, enum lease_span_end how)
+{
+    switch (how) {
+    case SPAN_LOST:
+        return m->draining ? WORK_PREEMPTED : WORK_LOST;
+    case SPAN_HANDED_BACK:
+        return m->draining ? WORK_PREEMPTED : WORK_TRANSIENT;
+    case SPAN_REVOKED:
+        return m->draining ? WORK_PREEMPTED : WORK_REVOKED;
+    case SPAN_STALLED:
+        return WORK_TIMEOUT;
+    default:
+        return WORK_TRANSIENT;
+    }
+}
+
 void leases_end(struct coord *c, struct work *w, enum lease_span_end how)
 {
     struct member *m = w->holder;
 
     happened_span(c, w, how);
+    figures_ended(c, w, leases_why(m, how));
     w->ended = lease_span_word(how);
     JOB_HISTORY(w->job, "lease_end",
                 " kind=%d closure=%llu term=%llu n=%llu now=%s copy=%d",

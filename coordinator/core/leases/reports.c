@@ -262,7 +262,6 @@ static void end_blamed(struct coord *c, struct member *m, struct work *w,
     blame_weigh(c, w);
     closure_finish(&w->closure, attempt_of(attempt), code);
     leases_end(c, w, SPAN_FAILED);
-    figures_ended(c, w, WORK_TRANSIENT);
     pause_worker(c, m);
     blame_work(c, w, m->witness, m->name, text);
 }
@@ -303,9 +302,6 @@ static void end_returned(struct coord *c, struct member *m, struct work *w,
 {
     closure_finish(&w->closure, attempt_of(attempt), SL_EPREEMPTED);
     leases_end(c, w, how);
-    figures_ended(c, w,
-                  m->draining && how == SPAN_HANDED_BACK ? WORK_PREEMPTED
-                                                         : WORK_TRANSIENT);
     pause_worker(c, m);
     note_drop(c, m, w, why);
 }

@@ -263,7 +263,6 @@ static void take_stalled(struct coord *c, struct member *m, struct work *w)
                   "%s makes no progress on %s: it %s", happened_name(name, w),
                   m->name, how);
     leases_end(c, w, SPAN_STALLED);
-    figures_ended(c, w, WORK_TIMEOUT);
     blame_weigh(c, w);
     closure_lost(&w->closure);
     blame_work(c, w, m->witness, m->name, how);

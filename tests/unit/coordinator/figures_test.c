@@ -55,7 +55,8 @@ static void check_end(struct world *w)
     T_EQ(figure(w, "sluice_closure_retries_total{reason=\"lost\"}") +
              figure(w, "sluice_closure_retries_total{reason=\"transient\"}") +
              figure(w, "sluice_closure_retries_total{reason=\"timeout\"}") +
-             figure(w, "sluice_closure_retries_total{reason=\"preempted\"}"),
+             figure(w, "sluice_closure_retries_total{reason=\"preempted\"}") +
+             figure(w, "sluice_closure_retries_total{reason=\"revoked\"}"),
          s->closures_retried);
     T_EQ(figure(w, "sluice_cuts_total{result=\"published\"}"), s->cuts);
     T_EQ(figure(w, "sluice_jobs{state=\"finished\"}"), 1);
@@ -121,6 +122,42 @@ TEST(figures, name_why_a_closure_is_retried)
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     check_end(w);
     T_EQ(figure(w, "sluice_closure_retries_total{reason=\"transient\"}"), 0);
+    world_release(w);
+}
+
+// Also of one that was lost before, and waited since it was taken back.
+TEST(figures, name_the_end_of_the_last_attempt)
+{
+    const char *lost = "sluice_closure_retries_total{reason=\"lost\"}";
+    const char *revoked = "sluice_closure_retries_total{reason=\"revoked\"}";
+    Sluice__V1__PauseRequest pause = SLUICE__V1__PAUSE_REQUEST__INIT;
+    Sluice__V1__JobRequest resume = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__JobStatus *s = NULL;
+    struct world *w = begin(1, 2);
+    uint64_t had, sum;
+
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    while (figure(w, "sluice_closures{state=\"leased\"}") < 2)
+        world_step(w);
+    world_kill(w, &w->members[1]);
+    while (figure(w, lost) == 0)
+        world_step(w);
+    had = figure(w, lost);
+    sum = figure(w, "sluice_closure_wait_seconds_sum");
+    world_pass(w, 1000);
+    pause.id = resume.id = "j-1";
+    pause.who = pause.why = "";
+    T_OK(coord_pause(w->coord, &pause, &s, t_err()));
+    wire_free(&s->base);
+    T_OK(coord_resume(w->coord, &resume, &s, t_err()));
+    wire_free(&s->base);
+    while (figure(w, revoked) == 0)
+        world_step(w);
+    T_EQ(figure(w, lost), had);
+    T_EQ(figure(w, "sluice_closure_wait_seconds_sum"), sum);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    check_end(w);
     world_release(w);
 }
 
