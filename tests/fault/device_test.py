@@ -112,7 +112,8 @@ def N29_a_worker_is_killed_as_it_starts_anew():
                 "w-4": ("device is not back yet", signal.SIGTERM)}
         for name in ways:
             flaky(b, name, words_for(FORWARD) + ",opens=1,shut=1000",
-                  "--on-device-loss", "reopen", "--device-wait", "300ms")
+                  "--on-device-loss", "reopen", "--device-wait", "300ms",
+                  "--device-tries", "1000")
         begin(b)
         for name, (text, how) in ways.items():
             b.on_log(name, text)
