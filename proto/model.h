@@ -28,11 +28,14 @@
 
 #define MODEL_RANK_MAX 8 // axes of a variable; samples have at most 4
 #define MODEL_LAYERS_MAX 10000
-#define MODEL_NAME_BYTES 150      // of a layer's name
-#define MODEL_INPUTS_MAX 32       // inputs of a layer
-#define MODEL_PICKS_MAX 8         // of maximum, minimum: one op picks among all
-#define MODEL_GIVEN_MAX 65536     // means of a normalization
-#define MODEL_GIVEN_ALL (1 << 20) // means of all normalizations
+#define MODEL_NAME_BYTES 150 // of a layer's name
+#define MODEL_INPUTS_MAX 32  // inputs of a layer
+#define MODEL_PICKS_MAX 8    // of maximum, minimum: one op picks among all
+// Means of a normalization; bins, numbers or tokens of a layer that encodes.
+#define MODEL_GIVEN_MAX 65536
+#define MODEL_GIVEN_ALL (1 << 20) // of all such layers
+#define MODEL_GIVEN_ALIGN 4       // model_node.given_count is a multiple
+#define MODEL_WHOLE_MAX (1 << 24) // all whole numbers up to this are exact
 #define MODEL_INTERACT_MAX 128    // vectors of a dot_interaction
 #define MODEL_STEPS_MAX 4096      // of a recurrent layer
 #define MODEL_STEPS_ALL 16384     // of all recurrent layers
@@ -94,7 +97,8 @@
 // 50 masks of steps
 // 53 weights of samples and classes, which workers alone must know
 // 54 layers that share the variables of others
-// 55 slices: numbers of rows and other numbers in one sample
+// 55 layers that encode numbers, slices, and numbers of rows that are a part of
+//    the sample
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -135,7 +139,7 @@
 #define MODEL_EDITION_MASKS 50
 #define MODEL_EDITION_WEIGHED 53
 #define MODEL_EDITION_SHARES 54
-#define MODEL_EDITION_SLICES 55
+#define MODEL_EDITION_ENCODES 55
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {
@@ -158,6 +162,15 @@ enum model_combiner {
     MODEL_MEAN,  // 1 / n of the sum
     MODEL_SQRTN, // 1 / sqrt(n) of the sum
     MODEL_COMBINERS
+};
+
+// What a layer that encodes makes of the index of each number.
+enum model_encoding {
+    MODEL_INDEX,     // the index itself
+    MODEL_ONE_HOT,   // a row of zeroes with a 1 there
+    MODEL_MULTI_HOT, // one row for all numbers: 1 for each index that is there
+    MODEL_COUNT,     // one row for all numbers: how often each index is there
+    MODEL_ENCODINGS
 };
 
 struct model_shape {
@@ -189,6 +202,29 @@ enum model_weight {
     MODEL_ATTENTION_OUTPUT_KERNEL,
     MODEL_ATTENTION_OUTPUT_BIAS,
     MODEL_WEIGHTS
+};
+
+// How a layer encodes numbers: each gets an index, which becomes what `how`
+// says. Classes are ranges of numbers. A number that is in none has the index
+// `otherwise`, and each class that it is in adds to that. The parts of
+// model_node.given, each of which begins at a multiple of MODEL_GIVEN_ALIGN:
+// INDEX, what each class adds; OTHERWISE; FROM, where each class begins, and
+// TO, where it ends, unless `open`; TOKENS, the numbers from 0 to `tokens`,
+// unless `how` is MODEL_INDEX.
+enum model_encode_part {
+    MODEL_ENCODE_INDEX,
+    MODEL_ENCODE_OTHERWISE,
+    MODEL_ENCODE_FROM,
+    MODEL_ENCODE_TO,
+    MODEL_ENCODE_TOKENS,
+    MODEL_ENCODE_END, // how many numbers there are
+    MODEL_ENCODE_PARTS
+};
+struct model_encode {
+    enum model_encoding how;
+    uint32_t classes; // 0: the number is the index
+    bool open;        // classes have no end, and a number may be in several
+    uint32_t tokens;  // length of a row
 };
 
 struct model_node {
@@ -235,18 +271,23 @@ struct model_node {
     uint32_t projection_dim; // cross; 0: it has one kernel
     double diag_scale;       // cross
     uint32_t axis[2];        // dot: of each input, from 0
-    // normalization: the means of all channels, then the variances; owned by
-    // the model. NULL in all other nodes.
+    // Numbers of the spec, owned by the model; given_count of them, the last
+    // ones zeroes. normalization: the means of all channels, then the
+    // variances. Layers that encode: see model_encode. NULL in all other nodes.
     double *given;
+    uint32_t given_count;
+    struct model_encode encode; // layers that encode
     // embedding with rows of a table: its number among these, which is that of
     // its table; the column of ids, owned by the model. It has no inputs, and
     // `column` is NULL in all other nodes.
     uint32_t table;
     const char *column;
     enum model_combiner combiner;
-    bool ids; // the sample or a view of it, and embeddings read it, or a view
-              // that they read: numbers of rows, which no 16 bits can hold
-    double rate;              // dropout, in [0, 1)
+    // Its output is numbers that another layer reads as whole ones, or
+    // compares: no 16 bits can hold those. `mixed`: other layers read it, too.
+    bool ids, mixed;
+    bool learns; // a variable at or before it, or a row of a table, is trained
+    double rate; // dropout, in [0, 1)
     uint64_t seed;            // dropout
     double momentum, epsilon; // normalizations
     bool unbiased; // batch_normalization: the moving variance moves by the
@@ -315,6 +356,10 @@ void model_free(struct model *m);
 // Returns the product of the dimensions; 1 for rank 0. Overflow is not checked:
 // shapes of a model have none.
 uint64_t model_shape_elements(const struct model_shape *s);
+
+// Returns where a part of the numbers begins that a layer is given to encode.
+size_t model_encode_part(const struct model_encode *e,
+                         enum model_encode_part part);
 
 #define MODEL_SHAPE_TEXT 192
 // Writes "(28, 28, 1)", as Python prints it, and returns `out`.

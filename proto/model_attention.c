@@ -96,66 +96,66 @@ static bool reads_numbers(const struct model_node *n)
     return n->type == MODEL_EMBEDDING && n->column == NULL;
 }
 
+static bool encodes(const struct model_node *n)
+{
+    return n->type == MODEL_CATEGORY_ENCODING ||
+           n->type == MODEL_DISCRETIZATION || n->type == MODEL_INTEGER_LOOKUP;
+}
+
 static bool is_view(const struct model_node *n)
 {
     return n->type == MODEL_RESHAPE || n->type == MODEL_FLATTEN ||
-           n->type == MODEL_CROPPING2D;
+           n->type == MODEL_CROPPING2D || n->type == MODEL_PERMUTE;
 }
 
-// Makes numbers of rows of what an embedding, or a view that one reads, reads.
-static enum sl_err mark_ids(struct model_build *b)
+// Returns true if node i is numbers as data or a layer gave them, which no 16
+// bits have rounded.
+static bool is_exact(const struct model *m, uint32_t i)
 {
-    const struct model_node *n = b->node;
-    struct model_node *from = &b->m->nodes[n->input[0]];
+    while (i != 0 && is_view(&m->nodes[i]))
+        i = m->nodes[i].input[0];
+    return i == 0 ||
+           (encodes(&m->nodes[i]) && m->nodes[i].encode.how == MODEL_INDEX);
+}
 
-    if (!reads_numbers(n) && !n->ids)
-        return SL_OK;
-    if (n->input[0] != 0 && !is_view(from))
-        return build_fail(b, "reads numbers of rows: it wants the sample, or a "
-                             "slice, reshape or flatten of it");
-    from->ids = true;
-    if (n->ids && n->type == MODEL_CROPPING2D)
-        build_needs(b, MODEL_EDITION_SLICES);
+// All that reads the node is marked.
+static enum sl_err reads_ids(struct model_build *b)
+{
+    struct model *m = b->m;
+    struct model_node *n = b->node;
+    bool numbers = reads_numbers(n) || encodes(n) || (n->ids && is_view(n));
+
+    if (reads_numbers(n) && !is_exact(m, n->input[0]))
+        return build_fail(b, "reads numbers of rows: it wants the sample or "
+                             "what a layer gives as int, or a reshape, "
+                             "flatten, permute or cropping of it");
+    for (uint32_t k = 0; k < n->inputs; k++) {
+        struct model_node *from = &m->nodes[n->input[k]];
+
+        if (!numbers)
+            from->mixed = true;
+        else if (is_exact(m, n->input[k]))
+            from->ids = true;
+    }
     return SL_OK;
-}
-
-// Checks that no other layer reads numbers of rows: a view that no embedding
-// reads makes the numbers of others of its part of them.
-static enum sl_err check_reads(struct model_build *b)
-{
-    const struct model_node *n = b->node;
-    bool ids = false;
-
-    for (uint32_t k = 0; k < n->inputs; k++)
-        ids |= b->m->nodes[n->input[k]].ids;
-    if (!ids || reads_numbers(n) || n->ids)
-        return SL_OK;
-    if (!is_view(n))
-        return build_fail(b, "reads numbers of rows, which an embedding reads: "
-                             "read that one, or a slice or reshape of the "
-                             "sample that no embedding reads");
-    build_needs(b, MODEL_EDITION_SLICES);
-    return SL_OK;
-}
-
-static void ids_at(struct model_build *b, uint32_t at)
-{
-    b->at = at;
-    b->node = &b->m->nodes[at];
-    b->layer = b->spec->layers[at - 1];
 }
 
 enum sl_err build_ids(struct model_build *b)
 {
+    struct model *m = b->m;
     enum sl_err rc = SL_OK;
 
-    for (uint32_t i = b->m->nodes_count; i-- > 1 && rc == SL_OK;) {
-        ids_at(b, i);
-        rc = mark_ids(b);
+    for (b->at = m->nodes_count; b->at-- > 1 && rc == SL_OK;) {
+        b->node = &m->nodes[b->at];
+        b->layer = b->spec->layers[b->at - 1];
+        rc = reads_ids(b);
     }
-    for (uint32_t i = 1; i < b->m->nodes_count && rc == SL_OK; i++) {
-        ids_at(b, i);
-        rc = check_reads(b);
+    for (uint32_t i = 0; i < m->nodes_count; i++) {
+        const struct model_node *n = &m->nodes[i];
+
+        if (n->ids && (n->mixed || n->type == MODEL_CROPPING2D ||
+                       n->type == MODEL_PERMUTE))
+            build_needs(b, MODEL_EDITION_ENCODES);
     }
     return rc;
 }

@@ -22,7 +22,7 @@ struct model_build {
     struct strmap names; // layer -> its node's number, as a pointer
     uint32_t counters[MODEL_LAYER_COUNT]; // next numbers of names, conv2d_1
     uint32_t variables_cap;
-    uint64_t given;      // channels that layers normalize by given numbers
+    uint64_t given;      // of MODEL_GIVEN_ALL
     uint64_t steps;      // of recurrent layers
     uint64_t orthogonal; // multiplications for orthogonal first values
 
@@ -100,7 +100,7 @@ enum sl_err build_want_filters(const struct model_build *b);
 
 // ---- The builders of layers.def: model_layers.c, model_views.c (layers that
 // move elements, and rescaling), model_attention.c, model_interact.c,
-// model_composed.c, model_recurrent.c, model_mask.c
+// model_composed.c, model_recurrent.c, model_mask.c, model_encode.c
 //
 // Each checks the keys of one layer, and fills its node, its variables and the
 // shape of its output, which begins as that of the input. The node's type may
@@ -124,9 +124,9 @@ enum sl_err model_orthogonal(struct model_init *out,
 
 // ---- model_attention.c
 
-// Marks, after all layers are built, the nodes that are ids (model_node.ids);
-// SL_EINVAL if something other than embeddings reads them, too, or an embedding
-// reads something else. Goes over all layers with b->at, b->node and b->layer.
+// Marks, after all layers are built, the nodes that are ids (model_node.ids,
+// mixed), and raises the edition; SL_EINVAL if an embedding reads what is no
+// number of a row. Goes over all layers with b->at, b->node and b->layer.
 enum sl_err build_ids(struct model_build *b);
 
 // ---- model_mask.c
@@ -145,6 +145,15 @@ enum sl_err build_last_axis(const struct model_build *b);
 // layer's, if it has one, and raises the edition. SL_EINVAL: there is none of
 // that name.
 enum sl_err build_act(const struct model_build *b);
+
+// ---- model_encode.c
+
+// Makes space for `count` numbers of the spec in b->node, zeroes, and a few
+// more (MODEL_GIVEN_ALIGN), for so many `things` that are called `what`.
+// SL_EINVAL: they are too many, by themselves or with those of all layers;
+// SL_ENOMEM.
+enum sl_err build_given(struct model_build *b, uint64_t things,
+                        const char *what, size_t count);
 
 // ---- model_shape.c
 

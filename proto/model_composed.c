@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-#include "common/base/mem.h"
-
 // Wants an image; its output is what a convolution of that window makes it of.
 enum sl_err build_conv_transpose(struct model_build *b)
 {
@@ -80,16 +78,9 @@ enum sl_err build_normalization(struct model_build *b)
 
     if (rc != SL_OK)
         return rc;
-    b->given += channels;
-    if (channels > MODEL_GIVEN_MAX || b->given > MODEL_GIVEN_ALL)
-        return build_fail(b,
-                          "normalizes %llu channels, and one may normalize at "
-                          "most %d, all layers of its type %d",
-                          (unsigned long long)channels, MODEL_GIVEN_MAX,
-                          MODEL_GIVEN_ALL);
-    n->given = sl_calloc(2 * channels, sizeof(*n->given));
-    if (n->given == NULL)
-        return sl_fail(b->err, SL_ENOMEM, "out of memory for the model");
+    rc = build_given(b, channels, "channels", 2 * channels);
+    if (rc != SL_OK)
+        return rc;
     rc = read_given(b, n->given, channels, "mean", l->mean, l->n_mean,
                     -INFINITY);
     return rc == SL_OK ? read_given(b, n->given + channels, channels,

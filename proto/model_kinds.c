@@ -76,6 +76,21 @@ static void end_line(struct model_build *b)
         *out = (struct model_shape){2, {out->dim[1], out->dim[2]}};
 }
 
+// Returns true if something at or before the node is trained.
+static bool learns(const struct model_build *b)
+{
+    const struct model *m = b->m;
+    const struct model_node *n = b->node;
+    bool found = n->column != NULL;
+
+    for (unsigned w = 0; w < MODEL_WEIGHTS; w++)
+        found |= n->weight[w] != MODEL_NONE &&
+                 m->variables[n->weight[w]].kind == MODEL_TRAINABLE;
+    for (uint32_t k = 0; k < n->inputs; k++)
+        found |= m->nodes[n->input[k]].learns;
+    return found;
+}
+
 enum sl_err build_layer(struct model_build *b)
 {
     struct model_node *n = b->node;
@@ -103,6 +118,7 @@ enum sl_err build_layer(struct model_build *b)
         rc = kind->build(b);
     if (b->line)
         end_line(b);
+    n->learns = rc == SL_OK && learns(b);
     if (rc == SL_OK)
         rc = build_mask(b);
     if (rc == SL_OK && shape_product(&elements, &n->out) != SL_OK)

@@ -428,6 +428,17 @@ enum sl_err take_given(struct keras_take *t, const struct keras_rule *r,
     return take_copy(t, r, value);
 }
 
+enum sl_err take_learnt(struct keras_take *t, const struct keras_rule *r,
+                        const json_t *value)
+{
+    if (!json_is_array(value))
+        return take_refuse(t, r, value,
+                           "what adapt() found is not in this file: "
+                           "sluice.keras.to_job(model) takes it from the "
+                           "model; or give the layer a list");
+    return take_copy(t, r, value);
+}
+
 enum sl_err take_constant(struct keras_take *t, const struct keras_rule *r,
                           const json_t *value)
 {

@@ -291,6 +291,27 @@ static enum sl_err count_calls(struct keras_graph *g, size_t more)
                          MODEL_LAYERS_MAX);
 }
 
+// Returns why a job has no layer of this class of Keras' own; NULL: there is
+// nothing to say but that it has none.
+static const char *why_none(const char *class_name)
+{
+    static const char *const classes[][2] = {
+        {"StringLookup", "looks up text, which no data of a job has: write the "
+                         "numbers that it gives into the data"},
+        {"TextVectorization", "splits text, which no data of a job has: write "
+                              "the numbers that it gives into the data"},
+        {"Hashing", "hashes numbers as decimal text, which no kernel does: "
+                    "write the numbers that it gives into the data"},
+        {"HashedCrossing", "hashes pairs as text, which no kernel does: write "
+                           "the numbers that it gives into the data"},
+    };
+
+    for (size_t i = 0; i < SL_COUNT(classes); i++)
+        if (strcmp(class_name, classes[i][0]) == 0)
+            return classes[i][1];
+    return NULL;
+}
+
 // Checks that a layer has a class and a name, and is one of Keras' own.
 static enum sl_err check_layer(struct keras_graph *g, const json_t *layer)
 {
@@ -314,9 +335,12 @@ static enum sl_err check_layer(struct keras_graph *g, const json_t *layer)
         return check_wrapped(g, layer);
     if (!keras_is_model(layer) && !is_input(layer) &&
         !keras_augments(class_name) && !keras_offered(class_name))
-        return keras_refuse(g, keras_name(layer), class_name,
-                            "is of a class that is not known: a program of "
-                            "yours can train it (docs/bring-your-own.md)");
+        return keras_refuse(g, keras_name(layer), class_name, "%s",
+                            why_none(class_name) != NULL
+                                ? why_none(class_name)
+                                : "is of a class that is not known: a program "
+                                  "of yours can train it "
+                                  "(docs/bring-your-own.md)");
     if (!keras_is_model(layer) && keras_config(layer) == NULL)
         return sl_fail(g->err, SL_EINVAL, "layer '%.100s' has no config",
                        keras_name(layer));

@@ -218,6 +218,46 @@ static enum sl_err finish_dropout(struct keras_take *t)
                                   keras_text(text, shape));
 }
 
+// Returns true if the list `known` begins with what Keras has in front of the
+// words of a vocabulary: the mask, if it has an index, and what stands for all
+// others, `unknown` times.
+static bool has_specials(const json_t *known, const json_t *mask,
+                         const json_t *other, size_t unknown)
+{
+    size_t first = mask != NULL ? 1 : 0;
+    bool same = first == 0 || keras_same(json_array_get(known, 0), mask);
+
+    for (size_t i = 0; i < unknown; i++)
+        same = same && keras_same(json_array_get(known, first + i), other);
+    return same;
+}
+
+// A vocabulary may begin with the words that Keras adds itself. Rows may be
+// longer than it is.
+static enum sl_err finish_lookup(struct keras_take *t)
+{
+    const json_t *config = t->node->config;
+    json_t *known = json_object_get(t->to, "vocabulary");
+    const json_t *mask = json_object_get(t->to, "mask_token");
+    const json_t *other = json_object_get(config, "oov_token");
+    const json_t *oov = json_object_get(t->to, "num_oov_indices");
+    const json_t *mode = json_object_get(t->to, "output_mode");
+    size_t unknown = keras_is(oov, "0") ? 0 : 1; // more are refused later
+    size_t whole;
+
+    if (json_is_true(json_object_get(config, "pad_to_max_tokens")) &&
+        mode != NULL)
+        return take_refuse(t, &(struct keras_rule){.key = "pad_to_max_tokens"},
+                           json_true(),
+                           "sluice knows only rows as long as the vocabulary");
+    whole = unknown + (mask != NULL && mode == NULL);
+    if (whole > 0 && json_array_size(known) > whole &&
+        has_specials(known, mode == NULL ? mask : NULL, other, unknown))
+        while (whole-- > 0)
+            json_array_remove(known, 0);
+    return SL_OK;
+}
+
 // ---- the classes
 
 #define CHANNELS                                                               \
@@ -335,6 +375,9 @@ static const struct keras_layer_class {
         NO("gamma_constraint"), OFF("synchronized"), OFF("renorm"),
         ANY("renorm_clipping"), ANY("renorm_momentum"), ANY("fused"),
         NO("virtual_batch_size"))},
+    {"CategoryEncoding", "category_encoding", false, NULL, RULES(
+        {"num_tokens", take_copy, NULL, NULL}, {"output_mode", take_copy, NULL, "\"multi_hot\""},
+        OFF("sparse"))},
     {"Concatenate", "concatenate", false, NULL, along_axis},
     {"Conv1D", "conv1d", true, NULL, conv},
     {"Conv1DTranspose", "conv1d_transpose", true, NULL, transpose},
@@ -348,6 +391,9 @@ static const struct keras_layer_class {
         {"units", take_copy, NULL, NULL}, WITH_KERNEL, WITH_BIAS)},
     {"DepthwiseConv1D", "depthwise_conv1d", true, NULL, depthwise},
     {"DepthwiseConv2D", "depthwise_conv2d", true, NULL, depthwise},
+    {"Discretization", "discretization", false, NULL, RULES(
+        {"bin_boundaries", take_learnt, NULL, NULL}, {"output_mode", take_copy, NULL, "\"int\""},
+        OFF("sparse"), ANY("num_bins"), ANY("epsilon"), ANY("dtype"))},
     {"Dot", "dot", false, NULL, RULES(
         {"axes", take_pair, NULL, NULL}, OFF("normalize"))},
     {"Dropout", "dropout", false, finish_dropout, RULES(
@@ -376,6 +422,12 @@ static const struct keras_layer_class {
     {"GRU", "gru", true, finish_recurrent, RULES(
         RECURRENT, {"recurrent_activation", take_activation, NULL, "sigmoid"},
         {"reset_after", take_only, NULL, "true"})},
+    {"IntegerLookup", "integer_lookup", false, finish_lookup, RULES(
+        {"vocabulary", take_learnt, NULL, NULL}, {"output_mode", take_copy, NULL, "\"int\""},
+        {"num_oov_indices", take_copy, NULL, "1"}, {"mask_token", take_copy, NULL, NULL},
+        OFF("sparse"), OFF("invert"), NO("idf_weights"), ANY("dtype"), ANY("max_tokens"),
+        ANY("oov_token"), ANY("vocabulary_dtype"), ANY("vocabulary_size"), ANY("oov_method"),
+        ANY("has_input_vocabulary"), ANY("pad_to_max_tokens"))},
     {"LSTM", "lstm", true, finish_recurrent, RULES(
         RECURRENT, {"recurrent_activation", take_activation, NULL, "sigmoid"},
         {"unit_forget_bias", take_bias_flag, NULL, "true"})},

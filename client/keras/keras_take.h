@@ -62,6 +62,9 @@ enum sl_err take_constant(struct keras_take *t, const struct keras_rule *r,
 // Adds numbers that a layer was given; refuses null.
 enum sl_err take_given(struct keras_take *t, const struct keras_rule *r,
                        const json_t *value);
+// Adds a list that a layer was given, or found in data; refuses all else.
+enum sl_err take_learnt(struct keras_take *t, const struct keras_rule *r,
+                        const json_t *value);
 // Adds one number; refuses all else, also null.
 enum sl_err take_number(struct keras_take *t, const struct keras_rule *r,
                         const json_t *value);

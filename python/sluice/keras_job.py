@@ -7,8 +7,8 @@
     sluice.keras.load_job(model, job)          # what it has learnt, once it has ended
 
 The model is what `sluice import` makes of model.to_json(), under the same names, and
-what Normalization.adapt() found, which that JSON lacks; join_inputs makes the samples of
-one that has several inputs.
+what adapt() of Normalization, Discretization and IntegerLookup found, which that JSON
+lacks; join_inputs makes the samples of one that has several inputs.
 CommandError says which layer or option a job cannot have. Works with models of
 Keras 3 and of Keras 2 (`tf.keras`, `tf_keras`), and imports neither. The JSON of
 Keras 2 has neither optimizer nor loss: give them in `spec`.
@@ -54,13 +54,23 @@ def _class_weights(model: Any, weights: Mapping[int, float]) -> list[float]:
     return [float(weights.get(c, 1)) for c in range(classes)]
 
 
+def _learnt(layer: Any) -> Json:
+    """What adapt() of a layer found, as arguments that its class takes."""
+    kind = type(layer).__name__
+    if kind == "Normalization" and layer.weights:
+        mean, variance = layer.get_weights()[:2]
+        return {"mean": mean.tolist(), "variance": variance.tolist()}
+    if kind == "Discretization" and layer.bin_boundaries is not None:
+        return {"bin_boundaries": [float(b) for b in layer.bin_boundaries]}
+    if kind == "IntegerLookup":
+        known = layer.get_vocabulary(include_special_tokens=False)
+        return {"vocabulary": [int(v) for v in known]} if len(known) else {}
+    return {}
+
+
 def _adapted(model: Any) -> str:
-    """model.to_json(), with what Normalization.adapt() found, which Keras leaves out."""
-    found = {}
-    for path, layer in _layers(model):
-        if type(layer).__name__ == "Normalization" and layer.weights:
-            mean, variance = layer.get_weights()[:2]
-            found[path] = {"mean": mean.tolist(), "variance": variance.tolist()}
+    """model.to_json(), with what adapt() of layers found, which Keras leaves out."""
+    found = {path: learnt for path, layer in _layers(model) if (learnt := _learnt(layer))}
 
     def fill(part: Json, prefix: str) -> None:
         for layer in part["config"]["layers"]:

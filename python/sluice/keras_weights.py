@@ -68,8 +68,8 @@ def variable_names(model: Any) -> Dict[str, Any]:
     """Name of the job's variable -> the model's. ValueError if two have one name."""
     out: Dict[str, Any] = {}
     for name, layer in _layers(model):
-        if type(layer).__name__ == "Normalization":
-            continue  # a job has its numbers in the spec
+        if type(layer).__name__ in ("Normalization", "IntegerLookup"):
+            continue  # a job has their numbers in the spec
         for variable in layer.weights:
             key = f"{name}/{_weight_name(layer, variable)}"
             if key in out:

@@ -372,6 +372,59 @@ def slice_(g: Graph, x: str) -> str:
     return str(g.op("Slice", x, g.ints(begin), g.ints(begin + size), g.ints(1)))
 
 
+# ---- indexes, and rows of them
+
+def _within(g: Graph, x: str, begin: Array, end: Optional[Array] = None) -> str:
+    """1 where x is at or above each of `begin`, and below that of `end`; on a new axis."""
+    x = g.op("Unsqueeze", x, g.ints(-1))
+    inside = g.op("Not", g.op("Less", x, g.constant(begin)))  # as Keras, NaN is above all
+    if end is not None:
+        inside = g.op("And", inside, g.op("Less", x, g.constant(end)))
+    return str(g.op("Cast", inside, to=g.onnx.TensorProto.FLOAT))
+
+
+def _encoded(g: Graph, x: str, tokens: int, mode: str) -> str:
+    """What `output_mode` makes of indexes."""
+    if mode == "int":
+        return x
+    if mode == "one_hot" and g.shape(x)[-1] == 1:
+        x = g.op("Squeeze", x, g.ints(-1))
+    numbers = np.arange(tokens + 1)
+    rows = _within(g, x, numbers[:-1], numbers[1:])
+    if mode == "one_hot":
+        return rows
+    return str(g.op("ReduceMax" if mode == "multi_hot" else "ReduceSum", rows, g.ints(1),
+                    keepdims=0))
+
+
+def category_encoding(g: Graph, x: str) -> str:
+    return _encoded(g, x, g["num_tokens"], g.get("output_mode", "multi_hot"))
+
+
+def _list(said: Any) -> Any:
+    return said if isinstance(said, list) else [said]
+
+
+def discretization(g: Graph, x: str) -> str:
+    bounds = np.asarray(_list(g["bin_boundaries"]), float)
+    index = g.op("ReduceSum", _within(g, x, bounds), g.ints(-1), keepdims=0)
+    return _encoded(g, index, len(bounds) + 1, g.get("output_mode", "int"))
+
+
+def integer_lookup(g: Graph, x: str) -> str:
+    known, mode = _list(g["vocabulary"]), g.get("output_mode", "int")
+    unknown, mask = g.get("num_oov_indices", 1), g["mask_token"]
+    first = int(mode == "int" and mask is not None)
+    other = first if unknown else -1
+    index = [first + unknown + i - other for i in range(len(known))]
+    if mask is not None:
+        known, index = [*known, mask], [*index, first - 1 - other]
+    begin = np.asarray(known, float)
+    found = g.op("MatMul", _within(g, x, begin, begin + 1), g.constant(index))
+    return _encoded(g, g.op("Add", found, g.constant(other)), len(_list(g["vocabulary"])) + unknown,
+                    mode)
+
+
 # ---- normalizations
 
 def batch_normalization(g: Graph, x: str) -> str:
@@ -601,6 +654,9 @@ LAYERS: Dict[str, Layer] = {
                       linear_before_reset=1),
     "simple_rnn": _recurrent("RNN", (0,), "activation"),
     "masking": masking,
+    "category_encoding": category_encoding,
+    "discretization": discretization,
+    "integer_lookup": integer_lookup,
     "stochastic_depth": _same,
     "layer_scale": _gamma_beta,
     **{name: activation_layer for name in ACTIVATIONS if name != "linear"},

@@ -192,9 +192,10 @@ TEST(step, trains_as_ref_does_with_an_older_cudnn)
 TEST(step, trains_all_layers_as_ref_does)
 {
     static const char *const nets[] = {
-        NET_VIEWS,    NET_GROUPS, NET_PICKS,     NET_TOKENS, NET_PENALTIES,
-        NET_ROWS,     NET_MANY,   NET_FEATURES,  NET_LINE,   NET_COMPOSED,
-        NET_PRODUCTS, NET_FROZEN, NET_RECURRENT, NET_SHARED, NET_SHARED_TOKENS};
+        NET_VIEWS,     NET_GROUPS,   NET_PICKS,         NET_TOKENS,
+        NET_PENALTIES, NET_ROWS,     NET_MANY,          NET_FEATURES,
+        NET_LINE,      NET_COMPOSED, NET_PRODUCTS,      NET_FROZEN,
+        NET_RECURRENT, NET_SHARED,   NET_SHARED_TOKENS, NET_ENCODED};
     unsigned before = emul_alive();
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {

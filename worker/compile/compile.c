@@ -145,16 +145,6 @@ static void grow_memory(struct build *b, struct program_memory *m)
 
 // ---- a survey of the model, constants, precision
 
-static bool is_trainable(const struct model *m, const struct model_node *node)
-{
-    for (unsigned w = 0; w < MODEL_WEIGHTS; w++) {
-        if (node->weight[w] != MODEL_NONE &&
-            m->variables[node->weight[w]].kind == MODEL_TRAINABLE)
-            return true;
-    }
-    return false;
-}
-
 static size_t larger(size_t a, size_t b)
 {
     return a > b ? a : b;
@@ -201,12 +191,8 @@ static void survey(struct build *b)
     for (uint32_t i = 1; i < m->nodes_count; i++) {
         const struct model_node *node = &m->nodes[i];
 
-        b->needs_grad[i] = is_trainable(m, node) || node->column != NULL;
-        for (uint32_t k = 0; k < node->inputs; k++)
-            b->needs_grad[i] |= b->needs_grad[node->input[k]];
         b->constants = larger(b->constants, ones_of(m, node));
-        if (node->given != NULL)
-            b->given += 2 * (size_t)compile_channels(&node->in);
+        b->given += node->given_count;
         if (b->o->train && node->rate > 0)
             b->p->dropouts++;
         if (node->causal)
@@ -224,23 +210,37 @@ static void put_constant(struct program *p, size_t at, double x)
         ((float *)(void *)p->constants)[at] = (float)x;
 }
 
-// Writes what normalizations are given, from constant `at` on.
+// Writes what layers are given, from constant `at` on.
 static void put_given(struct program *p, const struct model *m, size_t at)
 {
-    for (uint32_t i = 1; i < m->nodes_count; i++) {
-        const struct model_node *node = &m->nodes[i];
+    for (uint32_t i = 1; i < m->nodes_count; i++)
+        for (uint32_t k = 0; k < m->nodes[i].given_count; k++)
+            put_constant(p, at++, m->nodes[i].given[k]);
+}
 
-        for (int64_t k = 0;
-             node->given != NULL && k < 2 * compile_channels(&node->in); k++)
-            put_constant(p, at++, node->given[k]);
-    }
+// Returns where the constants begin that layers are given: aligned, as they may
+// be operands of products.
+static size_t given_begin(const struct build *b)
+{
+    size_t at = 2 * b->constants + b->mask * b->mask;
+
+    return (at + MODEL_GIVEN_ALIGN - 1) / MODEL_GIVEN_ALIGN * MODEL_GIVEN_ALIGN;
+}
+
+uint32_t compile_given(struct build *b, uint32_t i, size_t first, size_t count)
+{
+    size_t at = given_begin(b) + first;
+
+    for (uint32_t k = 1; k < i; k++)
+        at += b->model->nodes[k].given_count;
+    return compile_at(b, PROGRAM_CONSTANTS, at * b->real, count * b->real);
 }
 
 static bool reals(const struct build *b)
 {
     struct program *p = b->p;
     size_t ones = b->constants, mask = b->mask;
-    size_t all = 2 * ones + mask * mask + b->given;
+    size_t all = given_begin(b) + b->given;
 
     p->constants = sl_calloc(all + 1, p->real);
     p->constants_bytes = all * p->real;
@@ -253,7 +253,7 @@ static bool reals(const struct build *b)
     for (size_t i = 0; i < mask; i++)
         for (size_t k = i + 1; k < mask; k++)
             put_constant(p, 2 * ones + i * mask + k, NOT_SEEN);
-    put_given(p, b->model, 2 * ones + mask * mask);
+    put_given(p, b->model, given_begin(b));
     return true;
 }
 
@@ -302,18 +302,18 @@ static bool build_init(struct build *b)
 {
     size_t nodes = b->model->nodes_count, all;
 
-    all = nodes * (4 + COMPILE_KEPT) + 2 * (size_t)b->model->variables_count;
+    all = nodes * (5 + COMPILE_KEPT) + 2 * (size_t)b->model->variables_count;
     b->value = sl_malloc_array(all, sizeof(*b->value));
-    b->needs_grad = sl_calloc(nodes, sizeof(*b->needs_grad));
     b->act_done = sl_calloc(nodes, sizeof(*b->act_done));
     b->bias_done = sl_calloc(nodes, sizeof(*b->bias_done));
     b->written = sl_calloc(b->model->variables_count + 1, sizeof(*b->written));
     b->p = sl_calloc(1, sizeof(*b->p));
-    if (b->value == NULL || b->needs_grad == NULL || b->act_done == NULL ||
-        b->bias_done == NULL || b->written == NULL || b->p == NULL)
+    if (b->value == NULL || b->act_done == NULL || b->bias_done == NULL ||
+        b->written == NULL || b->p == NULL)
         return false;
     memset(b->value, 0xff, all * sizeof(*b->value)); // NO_TENSOR
-    b->grad = b->value + nodes;
+    b->exact = b->value + nodes;
+    b->grad = b->exact + nodes;
     b->aux = b->grad + nodes;
     b->saved = b->aux + nodes;
     b->kept = b->saved + nodes;
@@ -333,7 +333,6 @@ static bool build_init(struct build *b)
 static void build_release(struct build *b)
 {
     sl_free(b->value);
-    sl_free(b->needs_grad);
     sl_free(b->act_done);
     sl_free(b->bias_done);
     sl_free(b->written);

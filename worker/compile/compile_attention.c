@@ -237,7 +237,7 @@ static void side_backward(struct build *b, const struct attention *a,
     uint32_t dx;
 
     compile_project_grads(b, a->node, &p, b->value[s.from], dy);
-    if (!b->needs_grad[s.from])
+    if (!b->model->nodes[s.from].learns)
         return;
     dx = compile_target(b, s.from);
     compile_project_input(b, a->node, &p, dy, dx);

@@ -58,14 +58,14 @@ struct build {
     size_t least;         // workspace that earlier programs need
 
     // Arrays by node.
-    uint32_t *value;  // tensor of the node's output; NO_TENSOR before
-    uint32_t *grad;   // tensor of its output's gradient; NO_TENSOR before
-    uint32_t *aux;    // max pool: winners; dropout: its key; separable: between
-    uint32_t *kept;   // COMPILE_KEPT per node: by layer; repeated inputs
-    uint32_t *saved;  // tensor that the activation's backward wants
-    bool *needs_grad; // something trainable lies at or before it
-    bool *act_done;   // another layer does its activation's backward
-    bool *bias_done;  // another layer computes its bias's gradient
+    uint32_t *value; // tensor of the node's output; NO_TENSOR before
+    uint32_t *exact; // the same in f32, where the node's output is ids
+    uint32_t *grad;  // tensor of its output's gradient; NO_TENSOR before
+    uint32_t *aux;   // max pool: winners; dropout: its key; separable: between
+    uint32_t *kept;  // COMPILE_KEPT per node: by layer; repeated inputs
+    uint32_t *saved; // tensor that the activation's backward wants
+    bool *act_done;  // another layer does its activation's backward
+    bool *bias_done; // another layer computes its bias's gradient
     bool loss_has_act; // the output's softmax or sigmoid is in the loss
 
     // Arrays by variable; NO_TENSOR before.
@@ -82,13 +82,13 @@ struct build {
     int64_t x_channels; // padded channels of images; 0: not padded
 
     // Constants: ones first, then as many zeroes, then the causal mask, then
-    // what normalizations are given.
+    // what layers are given.
     size_t constants;  // number of ones; as many zeroes
     size_t mask;       // rows, and columns, of the mask
     uint32_t dropouts; // dropouts that have a key
     size_t real;       // bytes of a real number
 
-    size_t given; // numbers of normalizations, behind the mask
+    size_t given; // numbers that layers are given, behind the mask
 
     bool lacks_workspace; // memory failed for want of workspace
     enum sl_err rc;
@@ -389,6 +389,22 @@ void compile_project_grads(struct build *b, uint32_t i,
 void compile_input_grad(struct build *b, uint32_t i, struct kern_desc *d,
                         uint32_t dy, enum model_weight w);
 
+// ---- compile.c
+
+// Returns the tensor of the numbers that node i is given (model_node.given),
+// `count` of them from `first` on.
+uint32_t compile_given(struct build *b, uint32_t i, size_t first, size_t count);
+
+// ---- compile_encode.c
+
+// Returns the tensor with the output of `node` in f32, for node i: what no 16
+// bits have rounded where the output is ids, else perhaps a cast, by an op that
+// is appended.
+uint32_t compile_numbers(struct build *b, uint32_t i, uint32_t node);
+// Makes b->value of node i, if its output is ids, what layers read that compute
+// in b->t, when the layer is done; does nothing for another node.
+void compile_keep_exact(struct build *b, uint32_t i);
+
 // ---- compile_norms.c
 
 // Appends y = (x - mean) gamma / sqrt(var) + beta per channel, of which there
@@ -508,6 +524,9 @@ struct compile_layer {
     X(LSTM, compile_recurrent)                                                 \
     X(GRU, compile_recurrent)                                                  \
     X(SIMPLE_RNN, compile_recurrent)                                           \
+    X(CATEGORY_ENCODING, compile_encoding)                                     \
+    X(DISCRETIZATION, compile_encoding)                                        \
+    X(INTEGER_LOOKUP, compile_encoding)                                        \
     X(MASKING, compile_masking)                                                \
     X(ACTIVATION, compile_activation)
 

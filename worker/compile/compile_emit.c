@@ -92,7 +92,7 @@ void compile_fuse_drelu(struct build *b, const struct model_node *node,
 {
     const struct model_node *input = &b->model->nodes[node->input[0]];
 
-    if (b->o->train && b->needs_grad[node->input[0]] &&
+    if (b->o->train && b->model->nodes[node->input[0]].learns &&
         input->act == MODEL_ACT_RELU && input->users == 1 &&
         compile_try_epilogue(b, d, KERN_DRELU))
         b->act_done[node->input[0]] = true;

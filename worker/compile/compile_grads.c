@@ -6,7 +6,7 @@
 bool compile_wants_grad(const struct build *b, const struct model_node *node,
                         uint32_t k)
 {
-    return b->needs_grad[node->input[k]];
+    return b->model->nodes[node->input[k]].learns;
 }
 
 void compile_pass_on(struct build *b, uint32_t i)

@@ -227,12 +227,12 @@ static void cross_backward(struct build *b, uint32_t i)
     uint32_t dfactor = compile_tensor(b, compile_bytes(b, &node->out));
 
     cross_multiply(b, i, dy, b->value[x0], dfactor);
-    if (b->needs_grad[x0]) {
+    if (b->model->nodes[x0].learns) {
         dx = compile_target(b, x0);
         cross_multiply(b, i, dy, *compile_kept(b, i, FACTOR), dx);
         compile_took(b, x0, dx);
     }
-    if (!b->needs_grad[from]) {
+    if (!b->model->nodes[from].learns) {
         cross_products_backward(b, i, b->value[from], dfactor, NO_TENSOR);
         return;
     }

@@ -139,8 +139,10 @@ void compile_forward(struct build *b)
     const struct model *m = b->model;
 
     forward_feed_input(b);
+    compile_keep_exact(b, 0);
     for (uint32_t i = 1; i < m->nodes_count && b->rc == SL_OK; i++) {
         layer_forward(b, i);
+        compile_keep_exact(b, i);
         compile_widen(b, i);
     }
 }
@@ -171,7 +173,7 @@ void compile_backward(struct build *b)
 {
     fill_frozen(b);
     for (uint32_t i = b->model->nodes_count; i-- > 1 && b->rc == SL_OK;) {
-        if (b->grad[i] == NO_TENSOR || !b->needs_grad[i])
+        if (b->grad[i] == NO_TENSOR || !b->model->nodes[i].learns)
             continue;
         compile_unactivate(b, i);
         compile_narrow(b, i);

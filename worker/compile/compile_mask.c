@@ -129,7 +129,8 @@ static uint32_t mask_of_numbers(struct build *b, uint32_t i, uint32_t of)
     int64_t count = mask_rows(b, of);
     uint32_t y = mask_tensor(b, count);
 
-    mask_line(b, i, 1, b->value[node->input[0]], 0, y, count, KERN_F32);
+    mask_line(b, i, 1, compile_numbers(b, i, node->input[0]), 0, y, count,
+              KERN_F32);
     mask_sign(b, i, y, count);
     return y;
 }

@@ -57,16 +57,9 @@ struct compile_affine compile_unchanged(const struct build *b,
 // Returns the numbers that the node is given: means, or variances.
 static uint32_t given(struct build *b, uint32_t i, bool variance)
 {
-    const struct model_node *nodes = b->model->nodes;
-    int64_t c = compile_channels(&nodes[i].in);
-    size_t at = 2 * b->constants + b->mask * b->mask;
+    size_t c = (size_t)compile_channels(&b->model->nodes[i].in);
 
-    for (uint32_t k = 1; k < i; k++)
-        if (nodes[k].given != NULL)
-            at += 2 * (size_t)compile_channels(&nodes[k].in);
-    return compile_at(b, PROGRAM_CONSTANTS,
-                      (at + (variance ? (size_t)c : 0)) * b->real,
-                      (size_t)c * b->real);
+    return compile_given(b, i, variance ? c : 0, c);
 }
 
 static void normalization_forward(struct build *b, uint32_t i)

@@ -106,9 +106,10 @@ static void gather_forward(struct build *b, uint32_t i)
 
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
     embedding_describe(b, node, &d, KERN_GATHER);
-    compile_emit(b, i, &d,
-                 (struct build_ref[]){WHOLE(b->value[node->input[0]]),
-                                      WHOLE(table), WHOLE(b->value[i])});
+    compile_emit(
+        b, i, &d,
+        (struct build_ref[]){WHOLE(compile_numbers(b, i, node->input[0])),
+                             WHOLE(table), WHOLE(b->value[i])});
 }
 
 static void gather_backward(struct build *b, uint32_t i)
@@ -121,9 +122,10 @@ static void gather_backward(struct build *b, uint32_t i)
         return;
     sum = compile_grad(b, i, MODEL_EMBEDDINGS);
     embedding_describe(b, node, &d, KERN_GATHER_BWD);
-    compile_emit(b, i, &d,
-                 (struct build_ref[]){WHOLE(b->value[node->input[0]]),
-                                      WHOLE(b->grad[i]), WHOLE(sum)});
+    compile_emit(
+        b, i, &d,
+        (struct build_ref[]){WHOLE(compile_numbers(b, i, node->input[0])),
+                             WHOLE(b->grad[i]), WHOLE(sum)});
     compile_grad_home(b, i, MODEL_EMBEDDINGS, sum, KERN_F32);
 }
 

@@ -119,14 +119,6 @@ const struct compile_layer compile_rescaling = {.view = rescaling};
 
 // ---- all views
 
-// Returns the type of what the view reads, in which it moves elements: numbers
-// of rows are in f32 (model_node.ids).
-static enum kern_dtype view_type(const struct build *b,
-                                 const struct model_node *node)
-{
-    return b->model->nodes[node->input[0]].ids ? KERN_F32 : b->t;
-}
-
 static struct compile_view view_of(const struct build *b,
                                    const struct model_node *node,
                                    compile_view_fn *view)
@@ -135,50 +127,41 @@ static struct compile_view view_of(const struct build *b,
     int64_t dim[KERN_DIMS];
 
     v.to = v.from = kern_shape(b->t, compile_dims(b, &node->in, dim), dim);
-    v = view(b, node, v);
-    v.to.dtype = v.from.dtype = (uint8_t)view_type(b, node);
-    return v;
+    return view(b, node, v);
 }
 
-// Returns the elements of the view's value.
-static size_t view_elements(const struct build *b,
-                            const struct model_node *node)
-{
-    return b->o->batch * (size_t)model_shape_elements(&node->out);
-}
-
-// Makes `x`, of the type of view i, the view's value.
-static void view_gives(struct build *b, uint32_t i, uint32_t x)
+// Returns the tensor of which node i is a view.
+static uint32_t view_input(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    int64_t elements = (int64_t)view_elements(b, node);
 
-    b->value[i] =
-        node->ids ? x
-                  : compile_cast(b, i, x, elements, view_type(b, node), b->t);
+    return node->ids ? compile_numbers(b, i, node->input[0])
+                     : b->value[node->input[0]];
 }
 
 void compile_view_forward(struct build *b, uint32_t i, compile_view_fn *view)
 {
     const struct model_node *node = &b->model->nodes[i];
     struct compile_view v = view_of(b, node, view);
+    size_t each = node->ids ? b->real : b->act;
+    uint32_t x = view_input(b, i);
+    uint32_t y = compile_tensor(b, (size_t)b->o->batch * each *
+                                       model_shape_elements(&node->out));
     int64_t dim[KERN_DIMS];
     struct kern_shape all =
-        kern_shape(v.to.dtype, compile_dims(b, &node->out, dim), dim);
-    size_t bytes = b->model->nodes[node->input[0]].ids ? b->real : b->act;
-    uint32_t y = compile_tensor(b, view_elements(b, node) * bytes);
+        kern_shape(b->t, compile_dims(b, &node->out, dim), dim);
     struct kern_desc d;
 
+    if (node->ids)
+        v.from.dtype = v.to.dtype = KERN_F32;
     if (v.fills) {
         kern_desc_fill(&d, &all, v.offset);
         compile_emit(b, i, &d, (struct build_ref[]){WHOLE(y)});
     }
     kern_desc_axpby(&d, &v.from, &v.to, v.scale, v.adds);
-    compile_emit(
-        b, i, &d,
-        (struct build_ref[]){{b->value[node->input[0]], v.from_at * bytes},
-                             {y, v.at * bytes}});
-    view_gives(b, i, y);
+    compile_emit(b, i, &d,
+                 (struct build_ref[]){{x, v.from_at * each}, {y, v.at * each}});
+    b->value[i] = y;
 }
 
 void compile_view_backward(struct build *b, uint32_t i, compile_view_fn *view)
@@ -310,7 +293,7 @@ const struct compile_layer compile_concatenate = {
 // The elements stay where they are.
 static void reshape_forward(struct build *b, uint32_t i)
 {
-    view_gives(b, i, b->value[b->model->nodes[i].input[0]]);
+    b->value[i] = view_input(b, i);
 }
 
 const struct compile_layer compile_reshape = {.forward = reshape_forward,

@@ -54,6 +54,7 @@
     X(sparse_steps)                                                            \
     X(siamese)                                                                 \
     X(twice)                                                                   \
+    X(encoded)                                                                 \
     X(inputs)
 
 // A file of the corpus; the path lives until the next call.

@@ -287,6 +287,10 @@ TEST(keras, models_that_keras_wrote_are_refused_by_name)
         {"constraint", "layer 'd' (Dense) has kernel_constraint"},
         {"initializer", "layer 'd' (Dense) has kernel_initializer"},
         {"channels_first", "layer 'c' (Conv2D) has data_format"},
+        {"hashing", "layer 'hash' (Hashing) hashes numbers as decimal text"},
+        {"strings", "layer 'word' (StringLookup) looks up text"},
+        {"unlearnt", "layer 'few' (IntegerLookup) has vocabulary: null; what "
+                     "adapt() found is not in this file"},
         {"float64", "known are float32, mixed_float16 and mixed_bfloat16"},
     };
 

@@ -6,6 +6,10 @@
 
 // Stands at the end of a message for the words that are known.
 #define KNOWN_LAYERS "known are [layers]; each with 2d also with 1d"
+#define NO_NUMBERS                                                             \
+    "layer 'embedding' (embedding) reads numbers of rows: it wants the "       \
+    "sample or what a layer gives as int, or a reshape, flatten, permute or "  \
+    "cropping of it"
 #define KNOWN_ACTS "known are [activations]"
 
 #define THREE_INPUTS "'input','input','input'"
@@ -244,19 +248,70 @@ static const struct wrong {
     {"[4,1,1,1]", "{'type':'embedding','input_dim':3,'output_dim':2}",
      "layer 'embedding' (embedding) wants an input of at most 3 axes, got 4"},
     {"[4]", "{'type':'relu'},{'type':'embedding','input_dim':3,'output_dim':2}",
-     "layer 'embedding' (embedding) reads numbers of rows: it wants the "
-     "sample, or a slice, reshape or flatten of it"},
+     NO_NUMBERS},
+    {"[4]",
+     "{'type':'category_encoding','num_tokens':3,'output_mode':'one_hot'},"
+     "{'type':'embedding','input_dim':3,'output_dim':2}",
+     NO_NUMBERS},
     {"[4]",
      "{'type':'embedding','name':'e','input_dim':3,'output_dim':2},"
      "{'type':'embedding','input_dim':3,'output_dim':2}",
-     "layer 'embedding' (embedding) reads numbers of rows: it wants the "
-     "sample, or a slice, reshape or flatten of it"},
+     NO_NUMBERS},
+    {"[4]", "{'type':'category_encoding'}",
+     "layer 'category_encoding' (category_encoding) needs 'num_tokens' of at "
+     "least 1"},
+    {"[4]", "{'type':'category_encoding','num_tokens':3,'output_mode':'int'}",
+     "layer 'category_encoding' (category_encoding) wants 'output_mode' "
+     "one_hot, multi_hot or count, got 'int'"},
+    {"[4,2]", "{'type':'category_encoding','num_tokens':3}",
+     "layer 'category_encoding' (category_encoding) wants an input of shape "
+     "(numbers), got (4, 2); only one_hot takes others"},
+    {"[4,1,1,1]",
+     "{'type':'category_encoding','num_tokens':3,'output_mode':'one_hot'}",
+     "layer 'category_encoding' (category_encoding) wants an input of at most "
+     "3 axes, got 4"},
+    {"[4]", "{'type':'category_encoding','num_tokens':70000}",
+     "layer 'category_encoding' (category_encoding) has 70000 tokens; a layer "
+     "may have 65536, and all layers that are given numbers 1048576"},
+    {"[300,300]",
+     "{'type':'category_encoding','num_tokens':60000,'output_mode':'one_hot'}",
+     "layer 'category_encoding' (category_encoding) compares 90000 numbers "
+     "with 60000, more than 1000000000 times"},
     {"[4]",
-     "{'type':'embedding','name':'e','input_dim':3,'output_dim':1},"
-     "{'type':'flatten','name':'f'},"
-     "{'type':'add','inputs':['f','input']}",
-     "layer 'add' (add) reads numbers of rows, which an embedding reads: read "
-     "that one, or a slice or reshape of the sample that no embedding reads"},
+     "{'type':'dense','name':'d','units':2},{'type':'flatten','name':'f'},"
+     "{'type':'discretization','bin_boundaries':[1]}",
+     "layer 'discretization' (discretization) reads 'f', at or behind a layer "
+     "that is trained: no gradient goes through an index"},
+    {"[4]", "{'type':'discretization'}",
+     "layer 'discretization' (discretization) needs 'bin_boundaries', at least "
+     "one"},
+    {"[4]", "{'type':'discretization','bin_boundaries':[1,2,1.5]}",
+     "layer 'discretization' (discretization) wants finite 'bin_boundaries' in "
+     "ascending order, got 1.5 behind 2"},
+    {"[4]", "{'type':'discretization','bin_boundaries':[1,1e99]}",
+     "layer 'discretization' (discretization) wants finite 'bin_boundaries' in "
+     "ascending order, got 1e+99 behind 1"},
+    {"[4]",
+     "{'type':'discretization','bin_boundaries':[1],'output_mode':'onehot'}",
+     "layer 'discretization' (discretization) wants 'output_mode' int, "
+     "one_hot, multi_hot or count, got 'onehot'"},
+    {"[4]", "{'type':'discretization','bin_boundaries':[1],'num_tokens':2}",
+     "layer 'discretization' (discretization) takes no 'num_tokens'"},
+    {"[4]", "{'type':'integer_lookup'}",
+     "layer 'integer_lookup' (integer_lookup) needs 'vocabulary', at least one "
+     "number"},
+    {"[4]", "{'type':'integer_lookup','vocabulary':[3,1,3]}",
+     "layer 'integer_lookup' (integer_lookup) has 3 twice in 'vocabulary', or "
+     "there and as 'mask_token'"},
+    {"[4]", "{'type':'integer_lookup','vocabulary':[3,1],'mask_token':1}",
+     "layer 'integer_lookup' (integer_lookup) has 1 twice in 'vocabulary', or "
+     "there and as 'mask_token'"},
+    {"[4]", "{'type':'integer_lookup','vocabulary':[3,-16777216]}",
+     "layer 'integer_lookup' (integer_lookup) knows -16777216; data are "
+     "floats, of which whole numbers are exact below 16777216"},
+    {"[4]", "{'type':'integer_lookup','vocabulary':[3],'num_oov_indices':2}",
+     "layer 'integer_lookup' (integer_lookup) wants 'num_oov_indices' 0 or 1, "
+     "got 2"},
     {"[4]", "{'type':'slice'}",
      "layer 'slice' (slice) needs 'size', the number of features that it "
      "takes"},

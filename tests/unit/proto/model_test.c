@@ -401,7 +401,7 @@ TEST(model, slices_are_parts_of_the_sample)
     static const bool ids[] = {true,  false, true,  true,
                                false, false, false, false};
 
-    T_EQ(m->edition, MODEL_EDITION_SLICES);
+    T_EQ(m->edition, MODEL_EDITION_ENCODES);
     T_EQ(m->nodes_count, SL_COUNT(ids));
     for (unsigned i = 0; i < SL_COUNT(ids); i++)
         T_EQ(m->nodes[i].ids, ids[i]);
@@ -423,7 +423,7 @@ TEST(model, a_view_that_no_embedding_reads_is_numbers)
              "]},"
              "{'type':'add','inputs':['rows','x']}]}");
 
-    T_EQ(m->edition, MODEL_EDITION_SLICES);
+    T_EQ(m->edition, MODEL_EDITION_ENCODES);
     T_TRUE(m->nodes[0].ids);
     T_FALSE(m->nodes[3].ids);
     model_free(m);
@@ -516,10 +516,26 @@ TEST(model, says_which_edition_it_needs)
         {"{'type':'flatten'},{'type':'cross','name':'c'},"
          "{'type':'dense','units':2}",
          9},
+        {"{'type':'flatten'},{'type':'embedding','input_dim':3,"
+         "'output_dim':2}",
+         1},
+        {"{'type':'cropping2d','name':'c'},"
+         "{'type':'embedding','input_dim':3,'output_dim':2}",
+         55}, // numbers of a part of the sample
+        {"{'type':'embedding','input_dim':3,'output_dim':6},"
+         "{'type':'reshape','name':'r','target_shape':[20,6,6]},"
+         "{'type':'permute','name':'p','dims':[1,2,3],'inputs':'input'},"
+         "{'type':'flatten','name':'f'},{'type':'flatten','name':'g',"
+         "'inputs':'r'},{'type':'concatenate','inputs':['f','g']},"
+         "{'type':'dense','units':2}",
+         55}, // others read it, too
+        {"{'type':'flatten'},{'type':'integer_lookup','vocabulary':3},"
+         "{'type':'dense','units':2}",
+         55},
     };
 
     for (unsigned i = 0; i < SL_COUNT(cases); i++) {
-        char text[300];
+        char text[500];
         struct model *m;
 
         snprintf(text, sizeof(text), "{'input_shape':[4,5,6],'layers':[%s]}",

@@ -491,6 +491,11 @@ TEST(compile, gradient_beside_a_frozen_table)
     net_close(&n);
 }
 
+TEST(compile, gradient_beside_encoded_numbers)
+{
+    check_gradient(NET_ENCODED, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
+}
+
 TEST(compile, gradient_of_tokens)
 {
     check_gradient(NET_TOKENS, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,
@@ -991,6 +996,122 @@ TEST(compile, cross_is_what_it_says)
     net_close(&n);
 }
 
+// ---- layers that encode
+
+enum { ENCODED = 4 }; // numbers of a sample
+
+// Wants what the layer in `keys` makes of x, a digit each or - for -1: a dense
+// layer behind it gives them one by one.
+static void check_encoded_by(const char *backend, bool f64, const char *keys,
+                             const double x[ENCODED], const char *want)
+{
+    struct compile_options o =
+        options(SPEC_LOSS_MEAN_SQUARED_ERROR, false, false, 1, f64);
+    size_t count = strlen(want);
+    char text[400];
+    struct net n;
+
+    snprintf(text, sizeof(text),
+             "{'input_shape': [4], 'layers': [{'name': 'l', %s},"
+             "{'type': 'flatten', 'name': 'f'},"
+             "{'type': 'dense', 'units': 1, 'name': 'd'}]}",
+             keys);
+    draw();
+    net_open_as(&n, backend, text, &o);
+    T_EQ(n.elements, count + 1);
+    for (size_t k = 0; k < ENCODED; k++)
+        put(&n, n.io.x, k, x[k]);
+    for (size_t at = 0; at < count; at++) {
+        double got;
+
+        for (size_t k = 0; k <= count; k++)
+            put(&n, n.io.params, k, k == at);
+        T_OK(program_run(n.p, &n.io, 0, n.p->count, t_err()));
+        got = get(&n, output_of(&n), 0);
+        if (got != (want[at] == '-' ? -1 : want[at] - '0'))
+            T_FAIL("%s on %s: place %zu is %g, not %c", keys, backend, at, got,
+                   want[at]);
+    }
+    net_close(&n);
+}
+
+static void check_encoded(const char *keys, const double x[ENCODED],
+                          const char *want)
+{
+    check_encoded_by("ref", false, keys, x, want);
+    check_encoded_by("ref", true, keys, x, want);
+    check_encoded_by("cpu", false, keys, x, want);
+}
+
+// As Keras: a number on a boundary is above it, NaN is above all; an index that
+// is none has no place in a row.
+TEST(compile, numbers_become_the_indexes_of_keras)
+{
+    static const double x[] = {1, 0.99999994, NAN, -INFINITY};
+    static const double far[] = {INFINITY, 2, 1e-45, -1e-45};
+    static const double words[] = {5, -3, 16777215, 4};
+    static const double tokens[] = {0, 2.75, 3, -1};
+#define BINS(bounds) "'type': 'discretization', 'bin_boundaries': " bounds
+#define KNOWN "'type': 'integer_lookup', 'vocabulary': [-3, 5, 16777215]"
+#define TOKENS(mode)                                                           \
+    "'type': 'category_encoding', 'num_tokens': 3, 'output_mode': '" mode "'"
+
+    check_encoded(BINS("[0, 1]"), x, "2120");
+    check_encoded(BINS("[0, 1, 1, 2]"), far, "4410");
+    check_encoded(BINS("1, 'output_mode': 'one_hot'"), x, "01100110");
+    check_encoded(BINS("1, 'output_mode': 'multi_hot'"), x, "11");
+    check_encoded(BINS("1, 'output_mode': 'count'"), x, "22");
+    check_encoded(KNOWN, words, "2130");
+    check_encoded(KNOWN ", 'mask_token': 4", words, "3240");
+    check_encoded(KNOWN ", 'num_oov_indices': 0", words, "102-");
+    check_encoded(KNOWN ", 'num_oov_indices': 0, 'mask_token': 4", words,
+                  "2130");
+    check_encoded(KNOWN ", 'output_mode': 'count'", words, "1111");
+    check_encoded(KNOWN ", 'output_mode': 'count', 'mask_token': 4", words,
+                  "0111");
+    check_encoded(KNOWN ", 'output_mode': 'multi_hot'", x, "1000");
+    check_encoded(KNOWN ", 'num_oov_indices': 0, 'output_mode': 'one_hot'",
+                  words, "010100001000");
+    check_encoded(TOKENS("one_hot"), tokens, "100001000000");
+    check_encoded(TOKENS("multi_hot"), tokens, "101");
+    check_encoded(TOKENS("count"), (const double[]){1, 1, NAN, 2}, "021");
+#undef BINS
+#undef KNOWN
+#undef TOKENS
+}
+
+// Numbers that another layer compares are f32 in a net of 16 bits, also behind
+// views; those that are as well read by a dense layer are not.
+TEST(compile, numbers_are_not_rounded_in_16_bits)
+{
+    struct compile_options o =
+        options(SPEC_LOSS_MEAN_SQUARED_ERROR, false, false, 1, false);
+    static const char *const text =
+        "{'input_shape': [1, 2], 'layers': ["
+        "{'type': 'permute', 'name': 'p', 'dims': [2, 1]},"
+        "{'type': 'cropping1d', 'name': 'c', 'crop': [1, 0]},"
+        "{'type': 'flatten', 'name': 'f'},"
+        "{'type': 'integer_lookup', 'name': 'i', 'vocabulary': [1001],"
+        " 'num_oov_indices': 0, 'inputs': ['f']},"
+        "{'type': 'embedding', 'name': 'e', 'input_dim': 1, 'output_dim': 1},"
+        "{'type': 'flatten', 'name': 'g'},"
+        "{'type': 'dense', 'name': 'd', 'units': 1, 'inputs': ['f']},"
+        "{'type': 'add', 'name': 'a', 'inputs': ['g', 'd']}]}";
+    struct net n;
+
+    draw();
+    o.compute = KERN_BF16;
+    net_open_as(&n, "ref", text, &o);
+    put(&n, n.io.x, 0, NAN);
+    put(&n, n.io.x, 1, 1001); // 1000 in bf16
+    put(&n, n.io.params, 0, 24);
+    put(&n, n.io.params, 1, 1);
+    put(&n, n.io.params, 2, 0);
+    T_OK(program_run(n.p, &n.io, 0, n.p->count, t_err()));
+    T_EQ(get(&n, output_of(&n), 0), 1024);
+    net_close(&n);
+}
+
 // ---- backends
 
 static void check_backends(const char *text, enum spec_loss loss,
@@ -1034,6 +1155,7 @@ TEST(compile, cpu_is_ref)
     check_backends(NET_FROZEN, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_SHARED, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_SHARED_TOKENS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
+    check_backends(NET_ENCODED, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_PRODUCTS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_MLP, SPEC_LOSS_MEAN_ABSOLUTE_ERROR, false, 33);
 }
@@ -1254,7 +1376,8 @@ static void check_overlaps(const struct compile_options *o)
         NET_WIDE,       NET_VIEWS,     NET_GROUPS,   NET_PICKS,
         NET_TOKENS,     NET_PENALTIES, NET_ROWS,     NET_MANY,
         NET_FEATURES,   NET_LINE,      NET_COMPOSED, NET_PRODUCTS,
-        NET_RECURRENT,  NET_MASKED,    NET_SHARED,   NET_SHARED_TOKENS};
+        NET_RECURRENT,  NET_MASKED,    NET_SHARED,   NET_SHARED_TOKENS,
+        NET_ENCODED};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct net n;
@@ -1475,8 +1598,8 @@ TEST(compile, gradients_of_composed_layers_in_16_bits)
 {
     static const char *const backends[] = {"ref", "cpu"};
     static const char *const nets[] = {
-        NET_LINE,      NET_COMPOSED, NET_PRODUCTS, NET_FROZEN,
-        NET_RECURRENT, NET_MASKED,   NET_SHARED,   NET_SHARED_TOKENS};
+        NET_LINE,   NET_COMPOSED, NET_PRODUCTS,      NET_FROZEN, NET_RECURRENT,
+        NET_MASKED, NET_SHARED,   NET_SHARED_TOKENS, NET_ENCODED};
 
     for (size_t b = 0; b < SL_COUNT(backends); b++) {
         for (size_t i = 0; i < SL_COUNT(nets); i++) {
@@ -1826,10 +1949,10 @@ TEST(compile, micro_batches_are_the_large_batch)
 TEST(compile, micro_batches_add_up)
 {
     static const char *const nets[] = {
-        NET_EVERYTHING, NET_RESIDUAL, NET_MLP,          NET_VIEWS,
-        NET_GROUPS,     NET_PICKS,    NET_TOKENS,       NET_PENALTIES,
-        NET_ROWS,       NET_MANY,     NET_FEATURES,     NET_RECURRENT,
-        NET_MASKED,     NET_SHARED,   NET_SHARED_TOKENS};
+        NET_EVERYTHING, NET_RESIDUAL, NET_MLP,           NET_VIEWS,
+        NET_GROUPS,     NET_PICKS,    NET_TOKENS,        NET_PENALTIES,
+        NET_ROWS,       NET_MANY,     NET_FEATURES,      NET_RECURRENT,
+        NET_MASKED,     NET_SHARED,   NET_SHARED_TOKENS, NET_ENCODED};
     static const enum kern_dtype dtypes[] = {KERN_F32, KERN_BF16, KERN_F16};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
@@ -1892,10 +2015,10 @@ static bool is_product(enum kern_op op)
 TEST(compile, operands_of_a_device_are_aligned)
 {
     static const char *const nets[] = {
-        NET_EVERYTHING, NET_FASHION, NET_MLP,          NET_VIEWS,
-        NET_GROUPS,     NET_PICKS,   NET_TOKENS,       NET_PENALTIES,
-        NET_ROWS,       NET_MANY,    NET_FEATURES,     NET_RECURRENT,
-        NET_MASKED,     NET_SHARED,  NET_SHARED_TOKENS};
+        NET_EVERYTHING, NET_FASHION, NET_MLP,           NET_VIEWS,
+        NET_GROUPS,     NET_PICKS,   NET_TOKENS,        NET_PENALTIES,
+        NET_ROWS,       NET_MANY,    NET_FEATURES,      NET_RECURRENT,
+        NET_MASKED,     NET_SHARED,  NET_SHARED_TOKENS, NET_ENCODED};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct compile_options o = {.loss = SPEC_LOSS_MEAN_SQUARED_ERROR,

@@ -585,4 +585,39 @@ static inline struct model *t_model(const char *text)
     " 'v']},"                                                                  \
     "{'type': 'dense', 'name': 'o', 'units': 10}]}"
 
+// Numbers below 9 as indexes, rows and sums of rows, in all modes; and what
+// else reads them.
+#define NET_ENCODED                                                            \
+    "{'input_shape': [6], 'layers': ["                                         \
+    "{'type': 'reshape', 'name': 'r', 'target_shape': [6, 1],"                 \
+    " 'inputs': ['input']},"                                                   \
+    "{'type': 'cropping1d', 'name': 'c', 'crop': [1, 2]},"                     \
+    "{'type': 'flatten', 'name': 'three'},"                                    \
+    "{'type': 'integer_lookup', 'name': 'i', 'vocabulary': [7, 0, 3],"         \
+    " 'mask_token': 8},"                                                       \
+    "{'type': 'embedding', 'name': 'e', 'input_dim': 5, 'output_dim': 3},"     \
+    "{'type': 'flatten', 'name': 'ef'},"                                       \
+    "{'type': 'discretization', 'name': 'd', 'bin_boundaries': [2, 4.5, 4.5]," \
+    " 'inputs': ['c']},"                                                       \
+    "{'type': 'permute', 'name': 'p', 'dims': [2, 1]},"                        \
+    "{'type': 'embedding', 'name': 'w', 'input_dim': 4, 'output_dim': 2},"     \
+    "{'type': 'flatten', 'name': 'wf'},"                                       \
+    "{'type': 'category_encoding', 'name': 'o1', 'num_tokens': 7,"             \
+    " 'output_mode': 'one_hot', 'inputs': ['three']},"                         \
+    "{'type': 'flatten', 'name': 'of'},"                                       \
+    "{'type': 'category_encoding', 'name': 'm', 'num_tokens': 9,"              \
+    " 'inputs': ['input']},"                                                   \
+    "{'type': 'discretization', 'name': 'n', 'bin_boundaries': [1, 6],"        \
+    " 'output_mode': 'count', 'inputs': ['input']},"                           \
+    "{'type': 'integer_lookup', 'name': 'l', 'vocabulary': [5, 2],"            \
+    " 'num_oov_indices': 0, 'output_mode': 'multi_hot',"                       \
+    " 'inputs': ['input']},"                                                   \
+    "{'type': 'dense', 'name': 'x', 'units': 4, 'activation': 'tanh',"         \
+    " 'inputs': ['input']},"                                                   \
+    "{'type': 'dense', 'name': 'y', 'units': 3, 'inputs': ['d']},"             \
+    "{'type': 'flatten', 'name': 'yf'},"                                       \
+    "{'type': 'concatenate', 'name': 'all', 'inputs': ['ef', 'wf', 'of',"      \
+    " 'm', 'n', 'l', 'x', 'yf']},"                                             \
+    "{'type': 'dense', 'name': 'out', 'units': 10}]}"
+
 #endif

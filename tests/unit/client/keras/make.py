@@ -435,14 +435,37 @@ def inputs(k):
     return k.Model([image, x, text, kind], l.Dense(2)(l.Concatenate()(y)))
 
 
-# With the highest whole number + 1 that an embedding looks up.
+def encoded(k):
+    """Numbers of a sample as indexes, rows and sums of rows, beside what they are."""
+    l, x = k.layers, k.Input((6,))
+    y = l.Reshape((6, 1), name="apart")(x)
+    a, b, c = (l.Flatten(name=f"column{i}")(l.Cropping1D((i, 5 - i), name=f"crop{i}")(y))
+               for i in range(3))
+    known = l.IntegerLookup(vocabulary=[4, 1, 7], mask_token=0, name="known")(a)
+    age = l.Discretization([2.0, 4.0, 4.0, 7.5], name="age")(b)
+    return k.Model(x, l.Dense(3, name="last")(l.Concatenate(name="all")([
+        l.Dense(3, activation="tanh", name="plain")(x),
+        l.Flatten(name="one")(l.Embedding(5, 3, name="e")(known)),
+        l.Flatten(name="two")(l.Embedding(5, 2, name="f")(age)),
+        l.CategoryEncoding(10, output_mode="one_hot", name="class")(c),
+        l.CategoryEncoding(9, name="tokens")(x),
+        l.CategoryEncoding(9, output_mode="count", name="times")(x),
+        l.Discretization([2.0, 5.0], output_mode="one_hot", name="bin")(a),
+        l.Discretization([3.0], output_mode="count", name="bins")(x),
+        l.IntegerLookup(vocabulary=[-1, 8, 2, 5], output_mode="multi_hot", name="some")(x),
+        l.IntegerLookup(vocabulary=[6, 3], mask_token=8, output_mode="count", name="few")(x),
+        l.IntegerLookup(vocabulary=[*range(8, -1, -1)], num_oov_indices=0,
+                        output_mode="one_hot", name="turned")(b)])))
+
+
+# With the highest whole number + 1 that is looked up.
 MODELS = {mlp: 0, mlp_built: 0, initializers: 0, lenet: 0, pools: 0, norms: 0, resnet: 0,
           activations: 0, nested: 0, nested_sequential: 0, branches: 0, first_layer: 0,
           sums: 0, deep: 0, names: 0, mixed: 0, padding: 0, channels: 0, shapes: 0, joins: 0,
           extremes: 0, mobile: 0, dilated: 0, more_activations: 0, rare_activations: 0,
           transformer: 0, embedding: 11, regularized: 0, line: 0, drawn: 0, composed: 0, numbers: 0, frozen: 0,
           recurrent: 0, words: 11, masked: 4, sparse_steps: 0, siamese: 0,
-          twice: 0, inputs: 9}
+          twice: 0, encoded: 9, inputs: 9}
 
 
 # ---- what cannot be imported
@@ -533,6 +556,13 @@ REFUSED = {
     "renorm": lambda k: dense(k, k.layers.BatchNormalization(
         name="bn", **({"renorm": True} if k is keras2 else {"synchronized": True}))),
     "hard_sigmoid": lambda k: dense(k, activation="hard_sigmoid"),
+    "hashing": lambda k: k.Sequential([
+        k.Input((1,), dtype="int64"), k.layers.Hashing(3, output_mode="one_hot", name="hash"),
+        k.layers.Dense(2)]),
+    "strings": lambda k: k.Sequential([
+        k.Input((1,), dtype="string"), k.layers.StringLookup(
+            vocabulary=["a"], output_mode="one_hot", name="word"), k.layers.Dense(2)]),
+    "unlearnt": lambda k: dense(k, k.layers.IntegerLookup(max_tokens=3, name="few")),
     "float64": lambda k: dense(k, dtype="float64"),
 }
 
