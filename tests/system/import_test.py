@@ -175,6 +175,14 @@ for wrong, words in ((arrays[:1], "has 2 inputs"), ({"one": arrays[1]}, "inputs 
         assert words in str(error), error
     else:
         assert False, "it took " + words
+# Layers that encode have learnt bins, and words.
+bins, known = l.Discretization(num_bins=4), l.IntegerLookup(output_mode="multi_hot")
+bins.adapt(numpy.arange(100.0))
+known.adapt(numpy.array([[3, 7, 7], [4, 7, 3]]))
+cut, found = (to_job(k.Sequential([k.Input((3,)), layer, l.Dense(1)]))["model"]["layers"][0]
+              for layer in (bins, known))
+assert [round(b) for b in cut["bin_boundaries"]] == [24, 49, 74], cut
+assert found["vocabulary"] == [7, 3, 4], found
 # Its input is shifted, and so is the data; the layer has learnt by how much.
 norm, inner = l.Normalization(name="adapted"), m
 x = (3 * x + 5).astype("f4")
@@ -353,6 +361,8 @@ def what_is_missing_or_cannot_be_is_said():
                            ("lost-k3", "layer 'without' is called with another mask"),
                            ("lambda-k3", "layer 'times' (Lambda) holds code"),
                            ("two_inputs-k2", "has 2 inputs; a model in a job has one"),
+                           ("hashing-k3", "layer 'hash' (Hashing) hashes numbers"),
+                           ("strings-k3", "layer 'word' (StringLookup) looks up text"),
                            ("unknown-k3", "layer 'memory' (ConvLSTM1D) is of a class")):
             done = c.run("import", FILES / "refused" / f"{name}.json", "-o", spec, want=2)
             says(done, text, "Known are models of Activation, Add,")
