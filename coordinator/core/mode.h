@@ -31,7 +31,7 @@ struct mode_span {
 
 struct mode {
     const char *name; // value of train.mode
-    // The row of jobs whose rounds are open (spec_open). NULL: they are not.
+    // The row of jobs with open rounds (spec_open). NULL: they are not.
     const struct mode *open;
 
     // ---- facts

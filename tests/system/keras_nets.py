@@ -141,6 +141,19 @@ def housing(k, l):
                          l.Dense(8, activation="relu"), l.Dense(1)])
 
 
+def structured(k, l):
+    """Columns of a table: in bins, looked up, encoded, and as they are."""
+    x = k.Input((5,))
+    y = l.Reshape((5, 1))(x)
+    age, thal, kind = (l.Flatten()(l.Cropping1D((i, 4 - i))(y)) for i in range(1, 4))
+    y = l.concatenate([
+        l.Discretization([2.0, 5.0, 8.0], output_mode="one_hot")(age),
+        l.IntegerLookup(vocabulary=[3, 6, 7], output_mode="one_hot")(thal),
+        l.Flatten()(l.Embedding(6, 3)(l.IntegerLookup(vocabulary=[5, 1, 2, 9, 0])(kind))),
+        l.CategoryEncoding(12)(x), l.Rescaling(0.1)(x)])
+    return k.Model(x, l.Dense(1)(l.Dense(8, activation="relu")(y)))
+
+
 def imdb_average(k, l):
     return k.Sequential([k.Input((10,)), l.Embedding(20, 8), l.GlobalAveragePooling1D(),
                          l.Dense(8, activation="relu"), l.Dense(1)])
@@ -286,7 +299,7 @@ NETS = {net: ids for nets, ids in (
       weather_lstm, forecast_convnet, timeseries_classifier, anomaly, addition_rnn,
       deep_and_cross, gated, siamese, tied_steps), 0),
     ((imdb_average, imdb_lstm, imdb_bidirectional, text_convnet, text_transformer), 20),
-    ((masked_text, masked_average), 6), ((ranker,), 12), ((wide_and_deep,), (0, 7, 9)),
+    ((masked_text, masked_average), 6), ((ranker, structured), 12), ((wide_and_deep,), (0, 7, 9)),
     ((picture_and_facts, two_towers), (0, 0))) for net in nets}
 
 # Of keras.applications, three that have layers which no others have.

@@ -2,9 +2,9 @@
 // coordinator/core/leases/arrivals.h -- the test vectors of workers that join
 // are compared before they are leased anything (A7).
 //
-// A worker whose vector two others show to be wrong is suspect (suspects.h),
-// the one that joins or one that joined before. Two vectors of one kind of host
-// that differ are logged and an event, and blame no worker.
+// A worker with a vector that two others show to be wrong is suspect
+// (suspects.h), the one that joins or one that joined before. Two vectors of
+// one kind of host that differ are logged and an event, and blame no worker.
 //
 // Threads  the loop.
 // Memory   the vectors are the coord's (test_vectors.h). No pointer is NULL.

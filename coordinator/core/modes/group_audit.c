@@ -8,7 +8,7 @@
 #include "plan/audited.h"
 #include "proto/spec.h"
 
-#define STEPS 16 // steps of groups whose votes are kept, in rounds of votes.h
+#define STEPS 16 // steps of groups with votes, in rounds of votes.h
 
 // Returns true if the step is one of a closure that was leased already and is
 // audited. Its leader may have completed it by now: followers are heard apart.

@@ -13,7 +13,7 @@
 #include "coordinator/core/send.h"
 #include "proto/spec.h"
 
-#define PACES_MOST 256 // workers whose pace is looked at
+#define PACES_MOST 256 // workers that it looks at
 
 // A program that knows nothing of the mode would push a gradient as its change.
 bool mode_local_able(const struct member *m)
