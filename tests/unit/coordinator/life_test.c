@@ -9,7 +9,7 @@
 
 // The sanitizers look at the code, not at chance.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define SEEDS 200
+#define SEEDS 50
 #else
 #define SEEDS 1000
 #endif

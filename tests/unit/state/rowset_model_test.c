@@ -303,14 +303,23 @@ static void live(uint64_t range, unsigned pushes)
     rowset_free(r);
 }
 
+// The sanitizers look at the code, not at chance.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define SMALL 400
+#define LARGE 8
+#else
+#define SMALL 3000
+#define LARGE 40
+#endif
+
 TEST(rowset_model, T5_small_tables_live_as_the_model)
 {
-    for (unsigned i = 0; i < 3000; i++)
+    for (unsigned i = 0; i < SMALL; i++)
         live(60, 25);
 }
 
 TEST(rowset_model, T5_tables_of_many_groups_live_as_the_model)
 {
-    for (unsigned i = 0; i < 40; i++)
+    for (unsigned i = 0; i < LARGE; i++)
         live(IDS, 40);
 }
