@@ -3,6 +3,7 @@
 // the memory of its tensors, its precision.
 #include "worker/compile/compile.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -58,7 +59,8 @@ static void compile_place_args(struct build *b)
             struct program_arg *arg = &b->p->ops[i].arg[k];
 
             arg->place = t->place;
-            arg->bytes = t->bytes;
+            assert(ref.offset <= t->bytes);
+            arg->bytes = t->bytes - ref.offset;
             arg->offset = ref.offset + t->offset;
             if (t->place == PROGRAM_ARENA)
                 arg->offset = ref.offset + items[ref.tensor].offset;
@@ -218,29 +220,11 @@ static void put_given(struct program *p, const struct model *m, size_t at)
             put_constant(p, at++, m->nodes[i].given[k]);
 }
 
-// Returns where the constants begin that layers are given: aligned, as they may
-// be operands of products.
-static size_t given_begin(const struct build *b)
-{
-    size_t at = 2 * b->constants + b->mask * b->mask;
-
-    return (at + MODEL_GIVEN_ALIGN - 1) / MODEL_GIVEN_ALIGN * MODEL_GIVEN_ALIGN;
-}
-
-uint32_t compile_given(struct build *b, uint32_t i, size_t first, size_t count)
-{
-    size_t at = given_begin(b) + first;
-
-    for (uint32_t k = 1; k < i; k++)
-        at += b->model->nodes[k].given_count;
-    return compile_at(b, PROGRAM_CONSTANTS, at * b->real, count * b->real);
-}
-
 static bool reals(const struct build *b)
 {
     struct program *p = b->p;
     size_t ones = b->constants, mask = b->mask;
-    size_t all = given_begin(b) + b->given;
+    size_t all = compile_given_begin(b) + b->given;
 
     p->constants = sl_calloc(all + 1, p->real);
     p->constants_bytes = all * p->real;
@@ -253,7 +237,7 @@ static bool reals(const struct build *b)
     for (size_t i = 0; i < mask; i++)
         for (size_t k = i + 1; k < mask; k++)
             put_constant(p, 2 * ones + i * mask + k, NOT_SEEN);
-    put_given(p, b->model, given_begin(b));
+    put_given(p, b->model, compile_given_begin(b));
     return true;
 }
 

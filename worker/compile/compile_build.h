@@ -245,6 +245,13 @@ uint32_t compile_grad_at(struct build *b, uint32_t i, enum model_weight w,
 void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
                        uint32_t t, enum kern_dtype given);
 
+// Returns the constant at which the numbers begin that layers are given:
+// aligned, as they may be operands of products.
+size_t compile_given_begin(const struct build *b);
+// Returns the tensor of the numbers that node i is given (model_node.given),
+// `count` of them from `first` on.
+uint32_t compile_given(struct build *b, uint32_t i, size_t first, size_t count);
+
 // ---- compile_penalty.c
 
 // Appends ops that add the penalties on the variables' sizes to the loss.
@@ -388,12 +395,6 @@ void compile_project_grads(struct build *b, uint32_t i,
 // (compile_took). *d gets its dtypes here.
 void compile_input_grad(struct build *b, uint32_t i, struct kern_desc *d,
                         uint32_t dy, enum model_weight w);
-
-// ---- compile.c
-
-// Returns the tensor of the numbers that node i is given (model_node.given),
-// `count` of them from `first` on.
-uint32_t compile_given(struct build *b, uint32_t i, size_t first, size_t count);
 
 // ---- compile_encode.c
 

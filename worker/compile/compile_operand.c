@@ -258,3 +258,21 @@ size_t compile_value_bytes(const struct build *b, uint32_t i)
     return b->o->batch * (size_t)model_shape_elements(&b->model->nodes[i].out) *
            bytes;
 }
+
+// ---- numbers that layers are given
+
+size_t compile_given_begin(const struct build *b)
+{
+    size_t at = 2 * b->constants + b->mask * b->mask;
+
+    return (at + MODEL_GIVEN_ALIGN - 1) / MODEL_GIVEN_ALIGN * MODEL_GIVEN_ALIGN;
+}
+
+uint32_t compile_given(struct build *b, uint32_t i, size_t first, size_t count)
+{
+    size_t at = compile_given_begin(b) + first;
+
+    for (uint32_t k = 1; k < i; k++)
+        at += b->model->nodes[k].given_count;
+    return compile_at(b, PROGRAM_CONSTANTS, at * b->real, count * b->real);
+}

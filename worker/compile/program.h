@@ -49,8 +49,8 @@ enum program_place {
 
 struct program_arg {
     enum program_place place;
-    size_t offset; // bytes from the place's start to the tensor
-    size_t bytes;  // bytes of the tensor
+    size_t offset; // bytes from the place's start to the tensor, or view of it
+    size_t bytes;  // bytes from there to the tensor's end
 };
 
 struct program_op {
