@@ -37,7 +37,7 @@ def runs(reports):
     """(a test's entry, the build it ran in) of each."""
     for report in map(pathlib.Path, reports):
         for case in xml.etree.ElementTree.parse(report).iter("testcase"):
-            yield case, report.stem
+            yield case, report.name.split(".")[0]
 
 
 def last_words(case):
