@@ -123,6 +123,13 @@ function(sluice_room name)
         ${SLUICE_MUTANTS_LIBRARY})
 endfunction()
 
+# How long a unit test may take, in seconds. Those of the sanitizers are slow, and
+# give way to clusters (./run-tests).
+set(SLUICE_UNIT_S 120)
+if(SLUICE_SANITIZE)
+    set(SLUICE_UNIT_S 900)
+endif()
+
 # One test per file: tests/unit/psserver/shard_test.c becomes
 # unit.psserver.shard. All files of a room are one program, unit.psserver, which
 # is linked once. bin/unit.psserver.shard is a link to it: under this name it
@@ -158,7 +165,7 @@ function(sluice_test area dir)
         add_custom_target(${test} DEPENDS ${program})
         add_test(NAME ${test} COMMAND ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/${test})
         set_tests_properties(${test} PROPERTIES
-            TIMEOUT 120 SKIP_RETURN_CODE 77 LABELS ${area})
+            TIMEOUT ${SLUICE_UNIT_S} SKIP_RETURN_CODE 77 LABELS ${area})
         if(name IN_LIST with_threads)
             set_property(TEST ${test} APPEND PROPERTY LABELS threads)
         else()
@@ -177,5 +184,5 @@ function(sluice_test_alone area dir source)
     target_link_libraries(${test} PRIVATE sluice_harness sluice_${dir})
     add_test(NAME ${test} COMMAND ${test})
     set_tests_properties(${test} PROPERTIES
-        TIMEOUT 120 SKIP_RETURN_CODE 77 LABELS ${area})
+        TIMEOUT ${SLUICE_UNIT_S} SKIP_RETURN_CODE 77 LABELS ${area})
 endfunction()
