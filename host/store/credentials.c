@@ -23,7 +23,7 @@ struct credentials {
     struct credential key;     // id NULL: none yet
     uint64_t renew_s;          // since 1970
     _Atomic unsigned failures; // questions that gave no key; wraps
-    struct sl_error why;       // of the last of them
+    struct sl_error why;       // error of the last question that gave no key
 };
 
 enum sl_err credentials_new(struct credentials **out, const char *file,
