@@ -38,7 +38,6 @@ Self = TypeVar("Self", bound="Program")
 
 Answer = TypeVar("Answer")
 
-ENDED = ("finished", "failed", "stopped")
 ASK_S = 5.0  # how long nothing is given before the job is asked for
 LOOK_S = 10.0  # so often a job that goes on is asked for its warnings
 AGAIN_S = 0.2  # before a coordinator that is away is asked again
@@ -150,7 +149,7 @@ def _rows_of(table: Json) -> Tuple[Any, Floats]:
 
 def _going_on(listed: List[Json]) -> Optional[str]:
     """The newest that has not ended."""
-    return next((str(j["id"]) for j in listed if j["state"] not in ENDED), None)
+    return next((str(j["id"]) for j in listed if j["state"] not in client.ENDED), None)
 
 
 class Program:
@@ -534,7 +533,7 @@ class Program:
 
         with contextlib.suppress(client.CommandError, OSError):
             there = ask(client.status)
-            if there["state"] in ENDED:
+            if there["state"] in client.ENDED:
                 return
             if (self.first and not self.metrics["steps"] and not there["workers"]
                     and not int(there["steps_counted"])):
@@ -662,7 +661,7 @@ class Program:
         except (client.CommandError, OSError):
             return False
         self._hear(there)
-        return there["state"] in ENDED
+        return there["state"] in client.ENDED
 
     def _hear(self, there: Json) -> None:
         """Keeps what the job is warned of: `_warn` says it on the program's thread."""
@@ -894,7 +893,7 @@ class Program:
         if said["state"] == "failed":
             raise RuntimeError(f"job {self.id} ({self.job}) has failed: "
                                f"{said.get('reason', '')}")
-        return said["state"] in ENDED
+        return said["state"] in client.ENDED
 
     def learnt(self, best: bool = False) -> Dict[str, Floats]:
         """The parameters of the job's newest checkpoint, by name: after the end

@@ -33,6 +33,7 @@ Json = Dict[str, Any]
 Quits = Optional[Callable[[], bool]]
 Tensors = Dict[str, npt.NDArray[Any]]
 TYPES = {"F32": np.float32, "U64": np.uint64}
+ENDED = ("finished", "failed", "stopped")  # states of a job that is over
 
 
 # Exit status.

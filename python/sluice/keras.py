@@ -34,10 +34,11 @@ from typing import (TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence
 import keras
 import numpy as np
 
+from . import client
 from ._data import Batch, map_arrays
 from ._keras_local import Inner
 from ._keras_rows import Embedding, Tables
-from ._program import ENDED, Cluster, Json, Program
+from ._program import Cluster, Json, Program
 from .keras_data import Batches, Source, first_batches, rows_of, source, split
 from .keras_job import join_inputs, submit, to_job
 from .keras_rates import Plan, by_epoch, planned, schedule_of, schedule_spec, updates
@@ -289,7 +290,7 @@ class _Keras(Program):
         """Ends the job for all, after a checkpoint."""
         self.stop()
         with contextlib.suppress(RuntimeError):
-            while not self._leaving and self.status()["state"] not in ENDED:
+            while not self._leaving and self.status()["state"] not in client.ENDED:
                 time.sleep(STOP_S)
 
 

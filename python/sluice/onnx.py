@@ -35,6 +35,11 @@ SMALL = 1024  # bytes; values that shapes may depend on, always in the model's o
 LAST = 2**31 - 1  # an end of a slice: that of the axis
 
 
+def _list(said: Any) -> List[Any]:
+    """What a key says, which a spec may write without the brackets of a list."""
+    return list(said) if isinstance(said, (list, tuple)) else [said]
+
+
 class Graph:
     """A model as it grows. Values are called by name."""
 
@@ -58,9 +63,7 @@ class Graph:
 
     def pair(self, key: str, axes: int, otherwise: int = 1) -> List[int]:
         """One number for all axes, or one for each."""
-        said = self.layer.get(key, [])
-        said = list(said) if isinstance(said, (list, tuple)) else [said]
-        said = said or [otherwise]
+        said = _list(self.layer.get(key, [])) or [otherwise]
         return said * axes if len(said) == 1 else said
 
     def has(self, name: str) -> bool:
@@ -367,8 +370,7 @@ def repeat_vector(g: Graph, x: str) -> str:
 
 
 def slice_(g: Graph, x: str) -> str:
-    begin, size = g.get("begin", 0), g["size"]
-    size = size[0] if isinstance(size, list) else size
+    begin, (size,) = g.get("begin", 0), g.pair("size", 1)
     return str(g.op("Slice", x, g.ints(begin), g.ints(begin + size), g.ints(1)))
 
 
@@ -399,10 +401,6 @@ def _encoded(g: Graph, x: str, tokens: int, mode: str) -> str:
 
 def category_encoding(g: Graph, x: str) -> str:
     return _encoded(g, x, g["num_tokens"], g.get("output_mode", "multi_hot"))
-
-
-def _list(said: Any) -> Any:
-    return said if isinstance(said, list) else [said]
 
 
 def discretization(g: Graph, x: str) -> str:

@@ -25,7 +25,6 @@ __all__ = ["bar", "mlflow", "wandb"]
 Json = client.Json
 Point = Tuple[int, Dict[str, float]]
 
-ENDED = ("finished", "failed", "stopped")
 PARAMS, PARAM_TEXT = 100, 500  # of MLflow: parameters of a call, characters of each
 
 
@@ -78,7 +77,7 @@ def _statuses(job: str, coordinator: Optional[str], tls: Tls) -> Iterator[Json]:
                     else told)
             yield last
     except client.CommandError:
-        if last.get("state") not in ENDED:
+        if last.get("state") not in client.ENDED:
             raise
 
 
