@@ -325,14 +325,15 @@ enum sl_err keras_tell_inputs(const struct keras *k, struct buf *notes)
 
     json_array_foreach(layers, i, layer)
     {
-        const char *name = keras_str(layer, "name"), *end;
+        const char *name = keras_str(layer, "name");
+        size_t n = strlen(name), end = strlen("." KERAS_FLAT);
 
         if (rc != SL_OK || strcmp(keras_str(layer, "type"), "slice") != 0)
             continue;
-        end = strstr(name, ".flat");
+        if (n > end && strcmp(name + n - end, "." KERAS_FLAT) == 0)
+            n -= end;
         rc = buf_appendf(
-            notes, "%s%.*s (%lld)", between,
-            (int)(end != NULL ? (size_t)(end - name) : strlen(name)), name,
+            notes, "%s%.*s (%lld)", between, (int)n, name,
             (long long)json_integer_value(json_object_get(layer, "size")));
         between = ", ";
     }

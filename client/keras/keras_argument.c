@@ -416,15 +416,18 @@ enum sl_err take_axis_or_none(struct keras_take *t, const struct keras_rule *r,
     return take_axis(t, r, value);
 }
 
+#define NOT_LEARNT                                                             \
+    "what adapt() found is not in this file: sluice.keras.to_job(model) "      \
+    "takes "                                                                   \
+    "it from the model; or "
+
 enum sl_err take_given(struct keras_take *t, const struct keras_rule *r,
                        const json_t *value)
 {
     if (json_is_null(value))
         return take_refuse(t, r, value,
-                           "what adapt() found is not in this file: "
-                           "sluice.keras.to_job(model) takes it from the "
-                           "model; or make the layer with "
-                           "Normalization(mean=..., variance=...)");
+                           NOT_LEARNT "make the layer with "
+                                      "Normalization(mean=..., variance=...)");
     return take_copy(t, r, value);
 }
 
@@ -432,10 +435,7 @@ enum sl_err take_learnt(struct keras_take *t, const struct keras_rule *r,
                         const json_t *value)
 {
     if (!json_is_array(value))
-        return take_refuse(t, r, value,
-                           "what adapt() found is not in this file: "
-                           "sluice.keras.to_job(model) takes it from the "
-                           "model; or give the layer a list");
+        return take_refuse(t, r, value, NOT_LEARNT "give the layer a list");
     return take_copy(t, r, value);
 }
 

@@ -291,8 +291,7 @@ static enum sl_err count_calls(struct keras_graph *g, size_t more)
                          MODEL_LAYERS_MAX);
 }
 
-// Returns why a job has no layer of this class of Keras' own; NULL: there is
-// nothing to say but that it has none.
+// Returns why a job has no layer of this class of Keras' own.
 static const char *why_none(const char *class_name)
 {
     static const char *const classes[][2] = {
@@ -309,7 +308,8 @@ static const char *why_none(const char *class_name)
     for (size_t i = 0; i < SL_COUNT(classes); i++)
         if (strcmp(class_name, classes[i][0]) == 0)
             return classes[i][1];
-    return NULL;
+    return "is of a class that is not known: a program of yours can train it "
+           "(docs/bring-your-own.md)";
 }
 
 // Checks that a layer has a class and a name, and is one of Keras' own.
@@ -336,11 +336,7 @@ static enum sl_err check_layer(struct keras_graph *g, const json_t *layer)
     if (!keras_is_model(layer) && !is_input(layer) &&
         !keras_augments(class_name) && !keras_offered(class_name))
         return keras_refuse(g, keras_name(layer), class_name, "%s",
-                            why_none(class_name) != NULL
-                                ? why_none(class_name)
-                                : "is of a class that is not known: a program "
-                                  "of yours can train it "
-                                  "(docs/bring-your-own.md)");
+                            why_none(class_name));
     if (!keras_is_model(layer) && keras_config(layer) == NULL)
         return sl_fail(g->err, SL_EINVAL, "layer '%.100s' has no config",
                        keras_name(layer));
@@ -846,8 +842,8 @@ static enum sl_err add_slice(struct keras_graph *g, const json_t *layer,
     if (rc == SL_OK && !flat)
         rc = inner_prefix(text, g, "", layer, 0);
     if (rc == SL_OK)
-        rc = add_node(g, flat ? keras_name(layer) : "flat", flat ? "" : text,
-                      KERAS_SLICE, config, &sample);
+        rc = add_node(g, flat ? keras_name(layer) : KERAS_FLAT,
+                      flat ? "" : text, KERAS_SLICE, config, &sample);
     if (rc != SL_OK || flat) {
         json_decref(target);
         return rc;

@@ -42,8 +42,10 @@ struct keras_node {
     uint32_t shares; // node of the layer's first call; 0: this is it
 };
 enum { KERAS_UNSAID, KERAS_UNMASKED, KERAS_MASKED };
-#define KERAS_SLICE                                                            \
-    "SluiceSlice" // class of a node that is one of several inputs
+// Class of a node that is one of several inputs; of an input that is no row of
+// numbers, it is called "NAME.flat", and a Reshape of it has the input's name.
+#define KERAS_SLICE "SluiceSlice"
+#define KERAS_FLAT "flat"
 
 // The layers of all models in the file, each after its inputs.
 struct keras_graph {
