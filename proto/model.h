@@ -217,7 +217,7 @@ enum model_encode_part {
     MODEL_ENCODE_FROM,
     MODEL_ENCODE_TO,
     MODEL_ENCODE_TOKENS,
-    MODEL_ENCODE_END, // how many numbers there are
+    MODEL_ENCODE_END, // number of elements of model_node.given
     MODEL_ENCODE_PARTS
 };
 struct model_encode {
@@ -357,6 +357,8 @@ void model_free(struct model *m);
 // shapes of a model have none.
 uint64_t model_shape_elements(const struct model_shape *s);
 
+// Returns `count`, raised to the next multiple of MODEL_GIVEN_ALIGN.
+size_t model_given_aligned(size_t count);
 // Returns where a part of the numbers begins that a layer is given to encode.
 size_t model_encode_part(const struct model_encode *e,
                          enum model_encode_part part);

@@ -19,20 +19,13 @@
 
 static enum sl_err rows_combiner(const struct model_build *b)
 {
-    static const char *const words[MODEL_COMBINERS] = {"sum", "mean", "sqrtn"};
-    const char *word = b->layer->combiner;
+    static const char *const words[] = {"sum", "mean", "sqrtn", NULL};
+    unsigned combiner = MODEL_SUM;
+    enum sl_err rc =
+        build_choice(b, &combiner, "combiner", b->layer->combiner, words);
 
-    for (unsigned i = 0; word != NULL && i < MODEL_COMBINERS; i++) {
-        b->node->combiner = (enum model_combiner)i;
-        if (strcmp(word, words[i]) == 0)
-            return SL_OK;
-    }
-    b->node->combiner = MODEL_SUM;
-    return word == NULL ? SL_OK
-                        : build_fail(b,
-                                     "wants 'combiner' sum, mean or sqrtn, got "
-                                     "'%.60s'",
-                                     word);
+    b->node->combiner = (enum model_combiner)combiner;
+    return rc;
 }
 
 // Takes rows from a table, which has all other keys (proto/spec_tables.c).

@@ -177,6 +177,12 @@ enum sl_err build_window_back(struct model_build *b);
 enum sl_err build_pair(const struct model_build *b, uint32_t out[2],
                        const char *field, const uint32_t *list, size_t n,
                        const uint32_t otherwise[2]);
+// Sets *out to the index of `word` among words[], which end with NULL; a word
+// that is NULL leaves *out as it is. SL_EINVAL, with `field` and all words: it
+// is none of them.
+enum sl_err build_choice(const struct model_build *b, unsigned *out,
+                         const char *field, const char *word,
+                         const char *const *words);
 
 // Reads window (size[n_size]), strides, dilation and padding of a convolution
 // or pooling layer into b->node, and sets the height and width of its output. A

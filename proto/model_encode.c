@@ -9,7 +9,7 @@
 
 #include "common/base/mem.h"
 
-static size_t given_aligned(size_t count)
+size_t model_given_aligned(size_t count)
 {
     return (count + MODEL_GIVEN_ALIGN - 1) / MODEL_GIVEN_ALIGN *
            MODEL_GIVEN_ALIGN;
@@ -27,7 +27,7 @@ enum sl_err build_given(struct model_build *b, uint64_t things,
                           "that are given numbers %d",
                           (unsigned long long)things, what, MODEL_GIVEN_MAX,
                           MODEL_GIVEN_ALL);
-    n->given_count = (uint32_t)given_aligned(count);
+    n->given_count = (uint32_t)model_given_aligned(count);
     n->given = sl_calloc(n->given_count, sizeof(*n->given));
     return n->given != NULL ? SL_OK : sl_no_memory(b->err);
 }
@@ -35,40 +35,34 @@ enum sl_err build_given(struct model_build *b, uint64_t things,
 size_t model_encode_part(const struct model_encode *e,
                          enum model_encode_part part)
 {
-    size_t classes = given_aligned(e->classes);
+    size_t classes = model_given_aligned(e->classes);
     size_t at[MODEL_ENCODE_PARTS] = {[MODEL_ENCODE_INDEX] = 0};
 
     at[MODEL_ENCODE_OTHERWISE] = classes;
-    at[MODEL_ENCODE_FROM] = classes + given_aligned(e->classes > 0);
+    at[MODEL_ENCODE_FROM] = classes + model_given_aligned(e->classes > 0);
     at[MODEL_ENCODE_TO] = at[MODEL_ENCODE_FROM] + classes;
     at[MODEL_ENCODE_TOKENS] = at[MODEL_ENCODE_TO] + (e->open ? 0 : classes);
     at[MODEL_ENCODE_END] =
         at[MODEL_ENCODE_TOKENS] +
-        (e->how != MODEL_INDEX ? given_aligned((size_t)e->tokens + 1) : 0);
+        (e->how != MODEL_INDEX ? model_given_aligned((size_t)e->tokens + 1)
+                               : 0);
     return at[part];
 }
 
-// ---- what all of them have
+// ---- mode, shape and space of a layer that encodes
 
 static enum sl_err read_mode(struct model_build *b,
                              enum model_encoding otherwise)
 {
-    static const char *const words[MODEL_ENCODINGS] = {"int", "one_hot",
-                                                       "multi_hot", "count"};
-    const char *word = b->layer->output_mode;
-    bool index = otherwise == MODEL_INDEX;
+    static const char *const words[] = {"int", "one_hot", "multi_hot", "count",
+                                        NULL};
+    unsigned first = otherwise == MODEL_INDEX ? MODEL_INDEX : MODEL_ONE_HOT;
+    unsigned how = otherwise - first;
+    enum sl_err rc = build_choice(b, &how, "output_mode", b->layer->output_mode,
+                                  words + first);
 
-    b->node->encode.how = otherwise;
-    for (unsigned i = index ? 0 : 1; word != NULL && i < MODEL_ENCODINGS; i++) {
-        b->node->encode.how = (enum model_encoding)i;
-        if (strcmp(word, words[i]) == 0)
-            return SL_OK;
-    }
-    return word == NULL ? SL_OK
-                        : build_fail(b,
-                                     "wants 'output_mode' %sone_hot, multi_hot "
-                                     "or count, got '%.60s'",
-                                     index ? "int, " : "", word);
+    b->node->encode.how = (enum model_encoding)(first + how);
+    return rc;
 }
 
 // Keras makes a new axis for one_hot, but of a last axis of 1 its place.
@@ -102,6 +96,7 @@ static enum sl_err begin_encoding(struct model_build *b, uint64_t things,
     const struct model_node *from = &b->m->nodes[n->input[0]];
     uint64_t most = e->tokens > e->classes ? e->tokens : e->classes;
     enum sl_err rc = set_shape(b);
+    double *tokens;
 
     if (rc == SL_OK && from->learns)
         return build_fail(b,
@@ -120,8 +115,9 @@ static enum sl_err begin_encoding(struct model_build *b, uint64_t things,
                           (unsigned long long)model_shape_elements(&n->in),
                           (unsigned long long)most,
                           (unsigned long long)MODEL_VARIABLE_MAX);
+    tokens = n->given + model_encode_part(e, MODEL_ENCODE_TOKENS);
     for (size_t i = 0; e->how != MODEL_INDEX && i <= e->tokens; i++)
-        n->given[model_encode_part(e, MODEL_ENCODE_TOKENS) + i] = (double)i;
+        tokens[i] = (double)i;
     return SL_OK;
 }
 
@@ -139,7 +135,8 @@ enum sl_err build_category_encoding(struct model_build *b)
     return begin_encoding(b, b->layer->num_tokens, "tokens");
 }
 
-// A bin has what is at or above its boundary and below the next one.
+// Each bin has the numbers from its boundary on, and below the boundary of the
+// next bin.
 enum sl_err build_discretization(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;

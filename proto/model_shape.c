@@ -67,6 +67,31 @@ enum sl_err build_pair(const struct model_build *b, uint32_t out[2],
     return SL_OK;
 }
 
+enum sl_err build_choice(const struct model_build *b, unsigned *out,
+                         const char *field, const char *word,
+                         const char *const *words)
+{
+    char list[128];
+    size_t n = 0;
+
+    for (unsigned i = 0; word != NULL && words[i] != NULL && n < sizeof(list);
+         i++) {
+        const char *between = i == 0                 ? ""
+                              : words[i + 1] != NULL ? ", "
+                                                     : " or ";
+
+        if (strcmp(word, words[i]) == 0) {
+            *out = i;
+            return SL_OK;
+        }
+        n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", between,
+                              words[i]);
+    }
+    return word == NULL
+               ? SL_OK
+               : build_fail(b, "wants '%s' %s, got '%.60s'", field, list, word);
+}
+
 enum { VALID, SAME, CAUSAL };
 
 // Causal, of convolutions of one axis: nothing that comes later is read.

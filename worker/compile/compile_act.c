@@ -48,7 +48,7 @@ void compile_activate(struct build *b, uint32_t i, uint32_t z, bool own)
 void compile_widen(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    int64_t n = (int64_t)(b->o->batch * model_shape_elements(&node->out));
+    int64_t n = compile_elements(b, &node->out);
 
     if (compile_is_wide(b, i) && b->rc == SL_OK)
         compile_apply_act(
@@ -120,7 +120,7 @@ void compile_unactivate(struct build *b, uint32_t i)
 void compile_narrow(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    int64_t n = (int64_t)(b->o->batch * model_shape_elements(&node->out));
+    int64_t n = compile_elements(b, &node->out);
 
     if (compile_is_wide(b, i) && b->rc == SL_OK)
         b->grad[i] = compile_cast(b, i, b->grad[i], n, KERN_F32, b->t);

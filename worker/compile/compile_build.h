@@ -139,6 +139,8 @@ void compile_image_dims(const struct build *b, const struct model_shape *s,
                         int64_t dim[KERN_DIMS]);
 // Returns the bytes of an activation of that shape for the whole batch.
 size_t compile_bytes(const struct build *b, const struct model_shape *s);
+// Returns the elements of the shape, for all samples of a batch.
+int64_t compile_elements(const struct build *b, const struct model_shape *s);
 
 // Plans the op *d of layer `node` and appends it to the program. `refs` has one
 // entry per input and output of *d, in this order. Both are read during the

@@ -42,7 +42,7 @@ static void separable_forward(struct build *b, uint32_t i)
     struct model_shape middle = conv_middle_shape(b, node);
     int64_t k = compile_channels(&middle);
     int64_t units = compile_channels(&node->out);
-    int64_t rows = (int64_t)(b->o->batch * model_shape_elements(&middle)) / k;
+    int64_t rows = compile_elements(b, &middle) / k;
     uint32_t t = compile_tensor(b, compile_bytes(b, &middle));
     struct kern_desc d;
 
@@ -78,7 +78,7 @@ static uint32_t pointwise_backward(struct build *b, uint32_t i)
     struct model_shape middle = conv_middle_shape(b, node);
     int64_t k = compile_channels(&middle);
     int64_t units = compile_channels(&node->out);
-    int64_t rows = (int64_t)(b->o->batch * model_shape_elements(&middle)) / k;
+    int64_t rows = compile_elements(b, &middle) / k;
     uint32_t dy = b->grad[i], dt;
     struct kern_desc with, without, d;
 

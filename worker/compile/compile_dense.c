@@ -46,7 +46,7 @@ static struct dense_dims dense_dims_of(const struct build *b, uint32_t i)
     const struct model_node *node = &b->model->nodes[i];
     int64_t k = (int64_t)node->in.dim[node->in.rank - 1];
     int64_t units = (int64_t)node->out.dim[node->out.rank - 1];
-    int64_t elements = (int64_t)(b->o->batch * model_shape_elements(&node->in));
+    int64_t elements = compile_elements(b, &node->in);
     int64_t bytes = b->o->part_bytes ? (int64_t)b->o->part_bytes : PART_BYTES;
     struct dense_dims m = {elements / k, k, units, units};
 

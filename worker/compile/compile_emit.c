@@ -70,9 +70,14 @@ void compile_image_dims(const struct build *b, const struct model_shape *s,
     compile_dims(b, &image, dim);
 }
 
+int64_t compile_elements(const struct build *b, const struct model_shape *s)
+{
+    return (int64_t)(b->o->batch * model_shape_elements(s));
+}
+
 size_t compile_bytes(const struct build *b, const struct model_shape *s)
 {
-    return b->o->batch * (size_t)model_shape_elements(s) * b->act;
+    return (size_t)compile_elements(b, s) * b->act;
 }
 
 bool compile_try_epilogue(struct build *b, struct kern_desc *d,

@@ -24,8 +24,7 @@ static uint32_t encode_tensor(struct build *b, int64_t count)
 
 uint32_t compile_numbers(struct build *b, uint32_t i, uint32_t node)
 {
-    int64_t count = (int64_t)(b->o->batch *
-                              model_shape_elements(&b->model->nodes[node].out));
+    int64_t count = compile_elements(b, &b->model->nodes[node].out);
 
     if (b->exact[node] != NO_TENSOR)
         return b->exact[node];
@@ -35,7 +34,7 @@ uint32_t compile_numbers(struct build *b, uint32_t i, uint32_t node)
 void compile_keep_exact(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    int64_t count = (int64_t)(b->o->batch * model_shape_elements(&node->out));
+    int64_t count = compile_elements(b, &node->out);
 
     if (!node->ids)
         return;
@@ -173,7 +172,7 @@ static void encoding_forward(struct build *b, uint32_t i)
     const struct model_encode *e = &node->encode;
     int64_t each = (int64_t)model_shape_elements(&node->in);
     struct encode_table t = {(int64_t)b->o->batch * each, e->tokens};
-    int64_t count = (int64_t)(b->o->batch * model_shape_elements(&node->out));
+    int64_t count = compile_elements(b, &node->out);
     uint32_t y =
         encode_index(b, i, compile_numbers(b, i, node->input[0]), t.rows);
 

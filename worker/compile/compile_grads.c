@@ -87,7 +87,7 @@ void compile_sum_rows(struct build *b, uint32_t i, enum model_weight w,
 void compile_bias_grad(struct build *b, uint32_t i)
 {
     const struct model_shape *out = &b->model->nodes[i].out;
-    int64_t elements = (int64_t)(b->o->batch * model_shape_elements(out));
+    int64_t elements = compile_elements(b, out);
 
     compile_sum_rows(b, i, MODEL_BIAS, elements / compile_channels(out),
                      b->grad[i], b->t);

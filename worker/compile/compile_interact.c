@@ -161,8 +161,7 @@ cross_projection(const struct build *b, uint32_t i, enum model_weight kernel)
     int64_t all = (int64_t)node->in.dim[node->in.rank - 1];
     int64_t between =
         node->projection_dim > 0 ? (int64_t)node->projection_dim : all;
-    int64_t rows =
-        (int64_t)(b->o->batch * model_shape_elements(&node->in)) / all;
+    int64_t rows = compile_elements(b, &node->in) / all;
 
     if (kernel == MODEL_U_KERNEL)
         return (struct compile_projection){

@@ -92,7 +92,7 @@ static void choose_channels(struct build *b)
 static void feed_bytes(struct build *b)
 {
     const struct model_shape *in = &b->model->nodes[0].out;
-    size_t elements = b->o->batch * (size_t)model_shape_elements(in);
+    size_t elements = (size_t)compile_elements(b, in);
     int64_t dim[KERN_DIMS];
     unsigned nd = compile_dims(b, in, dim);
     uint32_t x = compile_at(b, PROGRAM_X, 0, elements);
@@ -115,7 +115,7 @@ static void feed_bytes(struct build *b)
 static void forward_feed_input(struct build *b)
 {
     const struct model_shape *in = &b->model->nodes[0].out;
-    size_t elements = b->o->batch * (size_t)model_shape_elements(in);
+    size_t elements = (size_t)compile_elements(b, in);
     int64_t dim[KERN_DIMS];
     uint32_t x;
 

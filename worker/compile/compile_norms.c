@@ -39,14 +39,13 @@ struct compile_affine compile_unchanged(const struct build *b,
                                         const struct model_node *node,
                                         int64_t channels)
 {
-    return (struct compile_affine){
-        .gamma = NO_TENSOR,
-        .beta = NO_TENSOR,
-        .mean = NO_TENSOR,
-        .var = NO_TENSOR,
-        .channels = channels,
-        .rows = (int64_t)(b->o->batch * model_shape_elements(&node->in)) /
-                channels};
+    return (struct compile_affine){.gamma = NO_TENSOR,
+                                   .beta = NO_TENSOR,
+                                   .mean = NO_TENSOR,
+                                   .var = NO_TENSOR,
+                                   .channels = channels,
+                                   .rows = compile_elements(b, &node->in) /
+                                           channels};
 }
 
 // ---- normalization by numbers of the spec
@@ -216,10 +215,9 @@ static struct doubled doubled_of(const struct build *b,
 {
     int64_t c = compile_channels(&node->in);
 
-    return (struct doubled){
-        .rows = (int64_t)(b->o->batch * model_shape_elements(&node->in)) / c,
-        .c = c,
-        .root = sqrt((double)c)};
+    return (struct doubled){.rows = compile_elements(b, &node->in) / c,
+                            .c = c,
+                            .root = sqrt((double)c)};
 }
 
 // Sets one half of `wide` [rows, 2 c] to scale x [rows, c]; or, with `back`, x
@@ -254,8 +252,8 @@ static void unit_describe(const struct build *b, const struct model_node *node,
 static uint32_t unit_wide(struct build *b, const struct model_node *node,
                           size_t element)
 {
-    return compile_tensor(
-        b, 2 * b->o->batch * (size_t)model_shape_elements(&node->in) * element);
+    return compile_tensor(b,
+                          2 * (size_t)compile_elements(b, &node->in) * element);
 }
 
 static void unit_norm_forward(struct build *b, uint32_t i)

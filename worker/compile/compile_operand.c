@@ -255,17 +255,14 @@ size_t compile_value_bytes(const struct build *b, uint32_t i)
 {
     size_t bytes = compile_is_wide(b, i) ? b->real : b->act;
 
-    return b->o->batch * (size_t)model_shape_elements(&b->model->nodes[i].out) *
-           bytes;
+    return (size_t)compile_elements(b, &b->model->nodes[i].out) * bytes;
 }
 
 // ---- numbers that layers are given
 
 size_t compile_given_begin(const struct build *b)
 {
-    size_t at = 2 * b->constants + b->mask * b->mask;
-
-    return (at + MODEL_GIVEN_ALIGN - 1) / MODEL_GIVEN_ALIGN * MODEL_GIVEN_ALIGN;
+    return model_given_aligned(2 * b->constants + b->mask * b->mask);
 }
 
 uint32_t compile_given(struct build *b, uint32_t i, size_t first, size_t count)

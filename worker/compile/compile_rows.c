@@ -26,7 +26,7 @@ static void layer_norm_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t dy = b->grad[i], x = b->value[node->input[0]], t;
-    size_t elements = b->o->batch * (size_t)model_shape_elements(&node->in);
+    size_t elements = (size_t)compile_elements(b, &node->in);
     int64_t dim[KERN_DIMS], rows;
     unsigned nd = compile_dims(b, &node->in, dim);
     struct kern_desc d;
@@ -57,7 +57,7 @@ static void embedding_describe(const struct build *b,
 {
     const struct model_variable *v =
         &b->model->variables[node->weight[MODEL_EMBEDDINGS]];
-    int64_t n = (int64_t)(b->o->batch * model_shape_elements(&node->in));
+    int64_t n = compile_elements(b, &node->in);
 
     kern_desc_gather(d, op, n, (int64_t)v->shape.dim[0],
                      (int64_t)v->shape.dim[1]);

@@ -197,9 +197,7 @@ static int64_t view_columns(const struct build *b, uint32_t i, uint32_t k,
 {
     const struct model_node *nodes = b->model->nodes;
 
-    return (int64_t)(b->o->batch *
-                     model_shape_elements(&nodes[nodes[i].input[k]].out)) /
-           rows;
+    return compile_elements(b, &nodes[nodes[i].input[k]].out) / rows;
 }
 
 // Describes the copy of columns of a tensor that is `all` wide to a tensor of
