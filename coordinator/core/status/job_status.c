@@ -596,7 +596,8 @@ static bool add_warning(Sluice__V1__JobStatus *m, const char *text)
 
 static bool add_warnings(Sluice__V1__JobStatus *m, const struct job *job)
 {
-    char placed[160], skipped[160], cut[280], dropped[256] = "";
+    char placed[160], skipped[160], dropped[256] = "";
+    char cut[SL_ERROR_TEXT + 100]; // a service's own words come last
     bool ok;
 
     m->warnings = sl_calloc(JOB_WARNINGS + 4, sizeof(m->warnings[0]));
@@ -604,7 +605,7 @@ static bool add_warnings(Sluice__V1__JobStatus *m, const struct job *job)
         return false;
     warn_placement(job, placed, sizeof(placed));
     skipped_warning(job, skipped, sizeof(skipped));
-    snprintf(cut, sizeof(cut), "%s%.200s",
+    snprintf(cut, sizeof(cut), "%s%s",
              job->cuts.why == NULL ? "" : "the last checkpoint was given up: ",
              job->cuts.why == NULL ? "" : job->cuts.why);
     reason_dropped(dropped_work(job), dropped, sizeof(dropped));

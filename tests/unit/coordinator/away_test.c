@@ -24,7 +24,8 @@ static unsigned asked; // ever
 
 static enum sl_err away(const char *path, struct sl_error *err)
 {
-    return sl_fail(err, SL_EUNAVAIL, "%s: nobody answers", path);
+    // A long address: what is told last is what helps.
+    return sl_fail(err, SL_EUNAVAIL, "%s: at %0200d nobody answers", path, 0);
 }
 
 static enum sl_err away_open(struct fs *fs, struct fs_file **out,
