@@ -32,6 +32,7 @@ struct row_saved; // a piece of the list of saved records
 
 struct row_store {
     struct row_pool pool;
+    uint32_t batch;               // ids that are looked up together
     struct row_tier *tier;        // owned; NULL: all records are in memory
     struct row_account *account;  // borrowed; NULL: none
     struct row_bucket *bucket;    // owned: `own` of them
@@ -94,7 +95,7 @@ uint32_t row_store_find(const struct row_store *s, uint64_t hash, uint64_t id);
 
 // ---- look-ups of many ids, which overlap
 
-#define ROW_BATCH 16 // ids that are at one stage
+#define ROW_BATCH 8 // most ids that are at one stage
 #define ROW_STAGES 4
 
 struct row_batch {
@@ -122,10 +123,11 @@ struct row_finder {
 void row_finder_init(struct row_finder *f, const struct row_store *s, size_t n,
                      const void *ids);
 
-// Goes on to the next ids, and returns how many there are, at most ROW_BATCH;
-// 0: no more. Sets *number to their numbers, in the order of the ids and valid
-// until the next call: ROW_NONE for an id that has no record, or is of another
-// shard. No record may be added, removed or renumbered before the last batch.
+// Goes on to the next ids, and returns how many there are, at most
+// row_store.batch; 0: no more. Sets *number to their numbers, in the order of
+// the ids and valid until the next call: ROW_NONE for an id that has no record,
+// or is of another shard. No record may be added, removed or renumbered before
+// the last batch.
 size_t row_finder_next(struct row_finder *f, const uint32_t **number);
 
 #define ROW_LINE 64 // bytes that come together

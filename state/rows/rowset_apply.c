@@ -448,15 +448,14 @@ static void change_batch(const struct rowset_update *u, size_t n,
 static size_t change_known(const struct rowset_update *u, size_t n)
 {
     const uint32_t *number = u->r->number;
-    size_t absent = 0, part;
+    size_t absent = 0, part, most = u->r->rows.batch;
 
-    row_store_soon(&u->r->rows, sl_min(n, ROW_BATCH), number, 0);
+    row_store_soon(&u->r->rows, sl_min(n, most), number, 0);
     for (size_t at = 0; at < n; at += part) {
-        size_t next = at + sl_min(n - at, ROW_BATCH);
+        size_t next = at + sl_min(n - at, most);
 
         part = next - at;
-        row_store_soon(&u->r->rows, sl_min(n - next, ROW_BATCH), number + next,
-                       0);
+        row_store_soon(&u->r->rows, sl_min(n - next, most), number + next, 0);
         change_batch(u, part, number + at, at, &absent);
     }
     row_tier_settle(&u->r->rows);
