@@ -20,7 +20,8 @@ struct cgroup_memory {
     uint64_t oom_kills;   // processes of its group that the kernel has killed
                           // for want of memory; of the host, if the group
                           // counts none
-    char oom_file[CGROUP_PATH]; // file that counts them; "": nothing does
+    char oom_file[CGROUP_PATH]; // file that counts them, with `root` before
+                                // it; "": nothing does
 };
 
 // Reads the limit and the kills of this process's group to *out, all of which

@@ -34,9 +34,10 @@ struct deadline deadline_in_ms(uint64_t ms);
 const struct deadline *deadline_or_never(struct deadline *d, int64_t wait_ms);
 
 // Waits until *changed is signalled or the deadline `d` (NULL: never) is over.
-// Returns false once it is over, else true; it may return true without a
-// signal, so check the condition again. The caller holds *lock; it is free
-// during the wait, and held again on return.
+// Returns false once it is over, else true. It may return true without a
+// signal, and false although a signal came too: check the condition again in
+// both cases. The caller holds *lock; it is free during the wait, and held
+// again on return.
 bool deadline_wait(const struct deadline *d, pthread_cond_t *changed,
                    pthread_mutex_t *lock);
 

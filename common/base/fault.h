@@ -6,7 +6,8 @@
 // (--list-faults) and the environment arms them:
 //
 //   SLUICE_FAULT="snap.rename=kill"            the first time it is reached
-//   SLUICE_FAULT="api.ack=kill@3,apply.half=delay:50"     the third; each time
+//   SLUICE_FAULT="api.ack=kill@3,apply.half=delay:50"     the third; each time,
+//                                              for 50 ms
 //   SLUICE_FAULT="journal.committed=pause:/tmp/go"  until that file exists;
 //                                              /tmp/go.here says that it waits
 //   SLUICE_FAULT="snap.fsync=error@2"          FAULT_ERR gives SL_EIO
@@ -16,8 +17,10 @@
 //
 // Threads  any. Arming happens once, when the first point is reached.
 // Errors   a malformed SLUICE_FAULT ends the process with status 2 and says
-//          why, when the first point is reached. A name that this binary lacks
-//          is no error (it may be another role's): compare with --list-faults.
+//          why, when the first point is reached; so does a line of the log, or
+//          a file PATH.here, that cannot be written. A log that cannot be
+//          opened is left out. A name that this binary lacks is no error (it
+//          may be another role's): compare with --list-faults.
 #ifndef COMMON_BASE_FAULT_H
 #define COMMON_BASE_FAULT_H
 

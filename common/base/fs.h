@@ -13,9 +13,10 @@
 // Memory   a file is freed by fs_close; a map by fs_unmap. Paths and bytes are
 //          read only during the call; a struct fs outlives its files and maps.
 //          No pointer is NULL but where it is said; bytes may be if n is 0.
-// Errors   *err (may be NULL) names the path, the call and the reason. A call
-//          that fails leaves *out as it was, but bytes that it read are
-//          undefined.
+// Errors   *err (may be NULL) names the path, the call and the reason. Codes
+//          that are not told are those of the errno (sl_err_from_errno), or
+//          SL_ENOMEM. A call that fails leaves *out as it was, but bytes that
+//          it read are undefined.
 #ifndef COMMON_BASE_FS_H
 #define COMMON_BASE_FS_H
 
@@ -83,8 +84,8 @@ struct fs_ops {
     enum sl_err (*map)(struct fs_file *f, struct fs_map *out,
                        struct sl_error *err);
     void (*unmap)(struct fs *fs, struct fs_map *m);
-    // Takes space on the disk, and maps a part for reading and writing; both or
-    // none. unshare ends the map, also after close.
+    // Optional, all three or none: takes space on the disk; maps a part for
+    // reading and writing; ends such a map, also after close.
     enum sl_err (*reserve)(struct fs_file *f, uint64_t offset, uint64_t n,
                            struct sl_error *err);
     enum sl_err (*share)(struct fs_file *f, uint64_t offset, size_t n,
@@ -190,8 +191,9 @@ void fs_unmap(struct fs *fs, struct fs_map *m);
 enum sl_err fs_reserve(struct fs_file *f, uint64_t offset, uint64_t n,
                        struct sl_error *err);
 
-// Maps n (not 0) bytes from `offset` on, a multiple of the size of a page, for
-// reading and writing, and sets *out to them. Some of them may lie beyond the
+// Maps n (not 0) bytes from `offset` on, a multiple of the size of a page, of a
+// file that is open for writing, and sets *out to them; until fs_unshare, also
+// after fs_close. They may be read and written. Some of them may lie beyond the
 // end until fs_reserve has taken them. What is written there is what fs_pread
 // reads. A touch of what was not reserved, or of what the disk does not give,
 // is a SIGBUS. SL_ENOTSUP as fs_reserve.
@@ -237,9 +239,9 @@ enum sl_err fs_mkdirs(struct fs *fs, const char *path, struct sl_error *err);
 enum sl_err fs_private_folder(const char *path, bool *others,
                               struct sl_error *err);
 
-// Replaces *path (from sl_malloc), which exists on the real file system, by
-// its absolute form without links. On failure it is untouched; SL_EIO, also
-// when out of memory.
+// Replaces *path (from sl_malloc), which exists on the real file system, by its
+// absolute form without links; the old text is freed. On failure it is
+// untouched; SL_EIO, whatever the reason.
 enum sl_err fs_absolute(char **path, struct sl_error *err);
 
 // Calls fn (not NULL) per name, in byte order; fn may unlink and rename.
@@ -275,15 +277,15 @@ enum sl_err fs_write_new(struct fs *fs, const char *path, const void *bytes,
 
 // Does the three last steps for a file that the caller wrote as path + ".tmp":
 // sync and close `f` (also when it fails), rename to `path`, sync of the
-// folder. A failure before the rename leaves path + ".tmp" there, for the
-// caller to remove; after that of the last sync `path` is the new file, though
-// maybe not after a crash. In a store without renames path + ".tmp" never
-// existed.
+// folder. A failure up to the rename leaves path + ".tmp" there, for the caller
+// to remove; after that of the last sync `path` is the new file, though maybe
+// not after a crash. In a store without renames path + ".tmp" never existed.
 enum sl_err fs_commit(struct fs_file *f, const char *path,
                       struct sl_error *err);
 
-// Appends a file's bytes to `out`; SL_ERANGE if it is longer than `limit`
-// bytes, SL_ENOENT if it is missing. A failure leaves `out` as it was.
+// Appends a file's bytes to `out`, as many as fs_size says at first: none of a
+// file in /proc. SL_ERANGE if it is longer than `limit` bytes, SL_ENOENT if it
+// is missing. A failure leaves the bytes of `out` as they were.
 enum sl_err fs_read_all(struct fs *fs, const char *path, size_t limit,
                         struct buf *out, struct sl_error *err);
 

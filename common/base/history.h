@@ -16,8 +16,8 @@
 // $SLUICE_HISTORY/<role>-<pid>.payloads, for a replay (tests/history/replay.c).
 //
 // Threads  any; a line waits for the lock and the write.
-// Errors   a line that cannot be written ends the process with status 2: a
-//          history with holes proves nothing.
+// Errors   a file that cannot be opened, or a line that cannot be written, ends
+//          the process with status 2: a history with holes proves nothing.
 #ifndef COMMON_BASE_HISTORY_H
 #define COMMON_BASE_HISTORY_H
 
@@ -43,9 +43,10 @@ bool history_on(void);
 // as for a line that cannot be written.
 long long history_bytes(const struct sl_slices *bytes);
 
-// Writes an event `resources`: open files, threads, resident KiB. A loop's
-// timer may call it: `unused` is not read. Does nothing unless history_on. Only
-// in a build with SLUICE_HISTORY.
+// Writes an event `resources`: open files (and 3: ".", ".." and the folder that
+// is read to count them), threads, resident KiB. A loop's timer may call it:
+// `unused` is not read. Does nothing unless history_on. Only in a build with
+// SLUICE_HISTORY.
 void history_resources(void *unused);
 
 // Writes a line of `event` with the pairs "key=format ..." of common/base/

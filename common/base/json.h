@@ -2,11 +2,10 @@
 // common/base/json.h -- jansson, with bounds.
 //
 // A scan without recursion checks size, depth, number of values and string
-// lengths before jansson sees a byte; jansson then refuses duplicate keys,
-// bad UTF-8, integers beyond int64_t and reals beyond double. The scan does
-// not judge syntax: what it lets through, jansson still has to like.
-// Values are jansson's (json_t, json_decref); only parsing and printing are
-// ours.
+// lengths before jansson sees a byte; jansson then refuses duplicate keys, bad
+// UTF-8, \u0000, integers beyond int64_t and reals beyond double. The scan does
+// not judge syntax: what it lets through, jansson still has to like. Values are
+// jansson's (json_t, json_decref); only parsing and printing are ours.
 //
 // Threads  any; a json_t: one at a time.
 // Memory   texts that are passed are read only during the call.

@@ -55,8 +55,9 @@ void *sl_aligned(size_t align, size_t bytes);
 // GiB of it, in which other threads that allocate wait.
 void sl_mem_trim(void);
 
-// Makes the n-th allocation from now (1: the next), and every later one, fail;
-// 0: none fails. Process-wide, for tests.
+// Makes the n-th allocation from now (1: the next; resizes count), and every
+// later one, fail until the next call of this or of sl_mem_failed; 0: none
+// fails. Process-wide, for tests.
 void sl_mem_fail_at(uint64_t n);
 
 // Returns true if an allocation was refused since sl_mem_fail_at(n > 0), and

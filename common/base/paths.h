@@ -8,7 +8,7 @@
 // "part-{00000..00331}.tar", "{train,extra}.csv": a range counts with as many
 // digits as its first number has, and a list names each of its parts; files
 // come in the order in which they are written. Braces with neither ".." between
-// two numbers nor a comma are bytes of a name.
+// two numbers (of 18 digits at most) nor a comma are bytes of a name.
 //
 // Threads  one at a time. paths_expand lists folders for a '*', and waits.
 // Memory   paths_release frees; all zeroes is allowed. Paths are copied.
@@ -25,8 +25,8 @@
 #include "common/base/roots.h"
 #include "common/base/status.h"
 
-#define PATHS_MAX 65536
-#define PATHS_BYTES 4096
+#define PATHS_MAX 65536                // paths of a pattern
+#define PATHS_BYTES 4096               // bytes of a path, with its 0
 #define PATHS_TOTAL ((size_t)16 << 20) // bytes of all paths of a pattern
 #define PATHS_BRACES 16                // most '{' in a pattern
 

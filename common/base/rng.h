@@ -8,7 +8,7 @@
 //
 // Threads  all functions: any; struct rng: one at a time.
 // Memory   none; arrays are the caller's and not NULL, but for count = 0.
-// Units    first and count are elements; first + count < 2^48 (it asserts).
+// Units    first and count are elements; first + count < 2^48 - 8 (it asserts).
 #ifndef COMMON_BASE_RNG_H
 #define COMMON_BASE_RNG_H
 
@@ -31,7 +31,8 @@ void rng_fill_uniform(float *out, uint64_t seed, uint64_t stream,
 void rng_fill_normal(float *out, uint64_t seed, uint64_t stream, uint64_t first,
                      size_t count);
 
-// Draws from the same, redrawn until |x| < 2, as Keras' initializers do.
+// Draws from the same, redrawn until |x| < 2 (as a double: rounding may give a
+// 2), as Keras' initializers do.
 void rng_fill_truncated(float *out, uint64_t seed, uint64_t stream,
                         uint64_t first, size_t count);
 

@@ -74,8 +74,8 @@ enum sl_err sl_fail(struct sl_error *err, enum sl_err code, const char *fmt,
 enum sl_err sl_no_memory(struct sl_error *err);
 
 // Puts "prefix: " before the text of *err (NULL allowed), to say where the
-// error happened; an empty text is that of `code`. Sets err->code to `code` and
-// returns it. The arguments must not lie in *err.
+// error happened; an empty text is that of `code`. Long texts are cut. Sets
+// err->code to `code` and returns it. The arguments must not lie in *err.
 enum sl_err sl_prefix(struct sl_error *err, enum sl_err code, const char *fmt,
                       ...) __attribute__((format(printf, 3, 4)));
 
@@ -99,10 +99,12 @@ enum sl_err sl_err_from_grpc(int grpc_status);
 // Returns true for errors that may pass: EUNAVAIL, ETIMEDOUT, EBUSY, ELOST.
 bool sl_err_transient(enum sl_err code);
 
-// Returns the code of an errno, SL_OK for 0. ENOTDIR is SL_ENOENT; ENOTEMPTY
-// SL_EEXIST; EPERM and EROFS SL_EDENIED; EAGAIN, EMFILE and ENFILE SL_EBUSY;
-// EISDIR and ENAMETOOLONG SL_EINVAL; EPIPE, and a connection refused, reset or
-// without a route, SL_EUNAVAIL. SL_EIO is for any other, as ENOSPC.
+// Returns the code of an errno, SL_OK for 0. ENOENT, EEXIST, ENOMEM, EBUSY,
+// EINVAL, ETIMEDOUT and ECANCELED have the code of their name. ENOTDIR is
+// SL_ENOENT; ENOTEMPTY SL_EEXIST; EACCES, EPERM and EROFS SL_EDENIED; EAGAIN,
+// EMFILE and ENFILE SL_EBUSY; EISDIR and ENAMETOOLONG SL_EINVAL; ENOSYS and
+// EOPNOTSUPP SL_ENOTSUP; EPIPE, and a connection refused, reset or without a
+// route, SL_EUNAVAIL. Any other, as ENOSPC, EINTR, ERANGE or ESTALE, is SL_EIO.
 enum sl_err sl_err_from_errno(int errnum);
 
 // Returns the struct of `type` whose member `member` is *ptr, not NULL.

@@ -10,16 +10,18 @@
 // checks everything that can be wrong before it answers anything: bounds,
 // duplicates, and that the tensors leave no hole and no overlap.
 //
-// Threads  one at a time; a reader's queries: any. Those that open, write, read
-//          or verify wait for the disk.
+// Threads  one at a time; what takes a const reader (queries, reads, checks):
+//          any, also at once. Those that open, write, read or verify wait for
+//          the disk.
 // Memory   what a reader returns points into it and holds until it is closed.
 //          Names, paths and bytes that are passed are copied, or read only
 //          during the call (not so in tensorfile_parse); a struct fs is
 //          borrowed to the end.
 // Units    shapes and counts are elements, begin and end bytes in the data.
 // Errors   SL_ECORRUPT names the tensor and the expected value; for a file of
-//          another format, that format and how to convert it. `err` may be
-//          NULL; a failure leaves *out as it was.
+//          another format, that format and how to convert it. SL_ENOMEM, and
+//          errors of the file system, come unchanged. `err` may be NULL; a
+//          failure leaves *out as it was.
 #ifndef COMMON_BASE_TENSORFILE_H
 #define COMMON_BASE_TENSORFILE_H
 
@@ -110,8 +112,8 @@ struct tensorfile_writer;
 // `tensors` are not laid out (any order without hole will do), SL_ERANGE for
 // too many or too long a header. With `checks` the two checksum keys are added
 // to the metadata and filled in by tensorfile_finish. Names must differ, and
-// keys: it is not checked, and no reader takes such a file. Nothing that is
-// passed in but `fs` is kept.
+// keys, and no tensor be named "__metadata__": it is not checked, and no reader
+// takes such a file. Nothing that is passed in but `fs` is kept.
 enum sl_err tensorfile_create(struct tensorfile_writer **out, struct fs *fs,
                               const char *path,
                               const struct tensor_info *tensors, size_t count,
@@ -126,7 +128,8 @@ enum sl_err tensorfile_append(struct tensorfile_writer *w, const void *bytes,
 // Lays the tensors of a file out anew, in place of those that tensorfile_create
 // was given: for a writer that only knows after the data how many elements
 // there are. The same tensors and metadata, none of which is longer than
-// before, lie one behind the other in the bytes that were appended; values of
+// before, lie one behind the other and fill the bytes that were appended (else
+// tensorfile_finish is SL_ESTATE, and no more may be appended); values of
 // tensorfile_patch are given again in `meta`, or after it. SL_EINVAL as
 // tensorfile_create; SL_ERANGE if the header becomes longer. After a failure w
 // can only be aborted.
@@ -159,7 +162,8 @@ void tensorfile_abort(struct tensorfile_writer *w);
 struct tensorfile;
 
 // Opens and maps a file. SL_ECORRUPT if its header is malformed or longer than
-// `header_limit` (0: TENSORFILE_HEADER_MAX).
+// `header_limit` bytes (0, or more than that: TENSORFILE_HEADER_MAX), or has a
+// tensor of another dtype, of a higher rank, or that the file does not hold.
 enum sl_err tensorfile_open(struct tensorfile **out, struct fs *fs,
                             const char *path, size_t header_limit,
                             struct sl_error *err);
@@ -218,23 +222,25 @@ const uint8_t *tensorfile_data(const struct tensorfile *f,
 
 // Returns true if one of the values `bytes` of the F32 tensor `t` is not
 // finite; `out` then names the first, as "[2, 0] is nan", or " is nan" of a
-// scalar. False for tensors of other types.
+// scalar. Else, and for tensors of other types, returns false, and `out` is
+// untouched. `bytes` are t->end - t->begin of them.
 bool tensor_not_finite(const struct tensor_info *t, const uint8_t *bytes,
                        char out[TENSOR_PLACE_TEXT]);
 
 // Returns the number of pairs in the file's metadata.
 size_t tensorfile_meta_count(const struct tensorfile *f);
 
-// Returns pair i, which is below tensorfile_meta_count; it walks over the pairs
-// before. The texts are borrowed from `f`.
+// Returns pair i, which is below tensorfile_meta_count, in the order of the
+// header; it walks over the pairs before. The texts are borrowed from `f`.
 struct tensor_meta tensorfile_meta_at(const struct tensorfile *f, size_t i);
 
 // Returns the value of `key` in the metadata, borrowed from `f`; NULL if it is
 // absent.
 const char *tensorfile_meta(const struct tensorfile *f, const char *key);
 
-// Reads the whole file and compares it with both checksums. SL_ENOENT: the file
-// lacks one of the two; SL_ECORRUPT names the wrong block, or the header.
+// Reads all data and compares it, and the header as it was read, with both
+// checksums. SL_ENOENT: the file lacks one of the two; SL_ECORRUPT names the
+// wrong block, or the header, or says that the file was cut short meanwhile.
 enum sl_err tensorfile_verify(const struct tensorfile *f, struct sl_error *err);
 
 #endif

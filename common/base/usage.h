@@ -4,7 +4,7 @@
 //
 // Threads  any.
 // Units    microseconds of processor time; bytes. Counts rise from the start of
-//          the process, those of the network from the start of the host.
+//          the process, those of the network from that of each interface.
 // Errors   a figure that the kernel does not give is 0.
 #ifndef COMMON_BASE_USAGE_H
 #define COMMON_BASE_USAGE_H
@@ -14,7 +14,8 @@
 struct usage {
     uint64_t cpu_us;         // processor time of all threads
     uint64_t resident_bytes; // memory that is in use now
-    // By every network interface of the host but loopback.
+    // Sums of all network interfaces that this process sees (in a container
+    // those of the container), but not of loopback.
     uint64_t sent_bytes, received_bytes;
 };
 

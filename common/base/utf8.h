@@ -27,7 +27,8 @@ size_t utf8_sequence(const char *text, size_t left);
 // Returns true if the `len` bytes are well-formed UTF-8; an empty text is.
 bool utf8_valid(const char *text, size_t len);
 
-// Returns true if the whole text may be shown as it is, on one line.
+// Returns true if the whole text may be shown as it is, on one line; an empty
+// one may.
 bool utf8_plain(const char *text, size_t len);
 
 #define UTF8_SHOWN 8

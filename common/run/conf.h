@@ -36,7 +36,8 @@ struct buf;
 struct conf;
 struct fs;
 
-// Of repeated flags the last counts, but where it is said that they add.
+// The last of repeated flags, or lines of the file, counts, but where it is
+// said that they add.
 enum conf_kind {
     CONF_STRING, // min, max: length in bytes
     CONF_INT,    // min <= value <= max; `unit` is for the help
@@ -44,8 +45,8 @@ enum conf_kind {
     CONF_MS,     // an integer with ms, s, m, h, d; bare: milliseconds
     CONF_FLOAT,  // min <= value <= max
     CONF_BOOL,   // --key, --no-key, --key=true|false; yes no on off 1 0
-    CONF_LIST,   // split at commas, without empty words; repeated flags add
-    CONF_MULTI,  // not split; repeated flags add
+    CONF_LIST,   // split at commas, without empty words; repeated ones add
+    CONF_MULTI,  // not split; repeated ones add
     CONF_CHOICE, // one of `choices`, separated by '|'
 };
 
@@ -166,7 +167,8 @@ enum sl_err conf_help(struct buf *out, const struct conf *c);
 // Appends every key of the tables with its value and origin, as a file that
 // --config reads back; unset keys are comments, and so are secrets, without
 // their value. The words of a MULTI key stand in one line, joined by commas,
-// which reads back as one word. SL_ENOMEM.
+// which reads back as one word; a value with a line break, with blanks at its
+// ends, or in quotes reads back otherwise. SL_ENOMEM.
 enum sl_err conf_print(struct buf *out, const struct conf *c);
 
 // Appends the line of --version: "psserver (sluice) VERSION". SL_ENOMEM.
@@ -174,13 +176,15 @@ enum sl_err conf_version(struct buf *out, const struct conf *c);
 
 // ---- conf_man.c: manual pages, in mdoc
 
-// Appends a daemon's manual page, of section 8 and in mdoc. SL_ENOMEM.
+// Appends a daemon's manual page, of section 8 and in mdoc; its brief is the
+// about's text up to the first '.', ':' or ';'. SL_ENOMEM.
 enum sl_err conf_man(struct buf *out, const struct conf *c);
 
 // These append parts of a page. SL_ENOMEM.
 
-// Appends the head: the title `name` in `section`, and the line that says
-// `brief`, a text without a full stop.
+// Appends the head: the title `name` (ASCII, shown in capitals) in `section`,
+// and the line that says `brief`, a text without a full stop. Neither is
+// escaped.
 enum sl_err conf_man_head(struct buf *out, const char *name, int section,
                           const char *brief);
 

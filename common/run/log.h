@@ -77,10 +77,11 @@ void log_set_sink(log_sink sink, void *arg);
 uint64_t log_dropped(void);
 
 // Copies the kept lines after position *after as JSON, oldest first, as many
-// whole lines as fit. Moves *after behind them and returns their bytes; 0: no
-// line is newer. *after before or behind all that is kept (0, say): begins with
-// the oldest kept line; else it must be from an earlier call. `size` is
-// LOG_LINE at least.
+// whole lines as fit, with no 0 behind them. Each line is kept, also one that a
+// sink took or that could not be written. Moves *after behind them and returns
+// the number of their bytes; 0: no line is newer. *after before or behind all
+// that is kept (0, say): begins with the oldest kept line; else it must be from
+// an earlier call. `size` is LOG_LINE at least.
 size_t log_kept(char *out, size_t size, uint64_t *after);
 
 // Account of log lines that a peer can cause as often as it likes, so that they
@@ -89,13 +90,15 @@ size_t log_kept(char *out, size_t size, uint64_t *after);
 #define LOG_SHARE 20
 #define LOG_SHARE_ALL 300
 struct log_share {
-    uint64_t since_ms;        // beginning of its minute, monotonic
-    unsigned lines, left_out; // lines written in that minute, and left out
+    uint64_t since_ms; // beginning of its minute, monotonic
+    // Lines written in that minute; lines left out since the last one written.
+    unsigned lines, left_out;
 };
 
 // Returns true if the account `s`, of at most `most` lines a minute, may log a
-// line now, and counts it; *left_out (set in any case) is the number of lines
-// left out since the last. `now_ms` is monotonic. Threads: one at a time.
+// line now, and counts it; else counts one more that was left out. *left_out
+// (set in any case) is the number of lines left out since the last that was
+// logged, without this one. `now_ms` is monotonic. Threads: one at a time.
 bool log_share(struct log_share *s, unsigned most, uint64_t now_ms,
                unsigned *left_out);
 

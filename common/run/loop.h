@@ -76,7 +76,8 @@ void loop_host_pause(void *loop);
 void loop_stop(struct loop *l);
 
 // Runs the callbacks that are due now and returns without waiting, instead of
-// loop_run; for tests. The calling thread is then the loop's.
+// loop_run; for tests. The calling thread is then the loop's. Uses no loop_stop
+// up: the next loop_run does.
 void loop_turn(struct loop *l);
 
 // Runs fn(arg), once, on the loop, after the running handler has returned, in
