@@ -75,8 +75,9 @@ struct rpc_io_options {
 // Sets the allocator and core's libraries up, once per process and before gRPC
 // starts, so that freed memory of messages is kept and not faulted in anew.
 // rpc_io_new calls it; benchmarks that use core without an rpc_io call it too.
-// Sets GRPC_EXPERIMENTS in the environment, unless it is set, so no other
-// thread may change or read that meanwhile. A second call does nothing.
+// Core's own messages then go to the log (common/run/log.h). Sets
+// GRPC_EXPERIMENTS in the environment, unless it is set, so no other thread may
+// change or read that meanwhile. A second call does nothing.
 void rpc_tune_process(void);
 
 // Makes the I/O threads and starts them (options may be NULL). SL_EINVAL if
@@ -275,11 +276,12 @@ struct rpc_server_options {
     size_t stream_queue_bytes;     // cap of a stream's send queue; 0: 64 MiB
 
     // Decides whether `peer` may call `path`; called before each handler, on an
-    // I/O thread. Where no address asks for certificates, `peer` is always
-    // RPC_WAY_PLAIN, whatever way the call came. A refused call is answered
-    // with *err and logged; its handler does not run. Called again for open
-    // streams when certificate files were replaced (tls.h): a refused stream
-    // ends. NULL: every call is allowed.
+    // I/O thread, also on several at once. Where no address asks for
+    // certificates, `peer` is always RPC_WAY_PLAIN, whatever way the call came.
+    // A refused call is answered with *err and logged; its handler does not
+    // run. Called again for open streams, on a thread of the server's own, when
+    // certificate files were replaced (tls.h): a refused stream ends. NULL:
+    // every call is allowed.
     enum sl_err (*allow)(const char *path, const struct rpc_peer *peer,
                          struct sl_error *err);
 
@@ -359,9 +361,9 @@ enum sl_err rpc_server_adopt(struct rpc_server *server, int fd,
 const struct sl_slices *rpc_call_body(const struct rpc_call *call);
 
 // Gives the request's memory back, and its part of rpc_limits.inbound_bytes, to
-// other calls, which may begin to be served within this: for a handler that
-// answers later, before another thread may. The request is then empty. Does
-// nothing a second time, or for a call over an adopted socket.
+// other calls, which may begin to be served before this returns: for a handler
+// that answers later; not once another thread may answer. The request is then
+// empty. Does nothing a second time, or for a call over an adopted socket.
 void rpc_call_drop_body(struct rpc_call *call);
 
 // Returns the ms until the caller's deadline, at least 0 (the wire rounds the
@@ -425,10 +427,10 @@ void rpc_stream_peer(struct rpc_stream *stream, struct rpc_peer *out);
 bool rpc_stream_caller(struct rpc_stream *stream, struct rpc_peer *out);
 
 // Queues a message; messages leave in the order of the calls. SL_EBUSY if the
-// queue has reached its cap (a message larger than the cap passes when the
-// queue is empty); SL_ESTATE after close, finish or the end. On failure `msg`
-// is unchanged and still the caller's. SL_OK takes it, and promises no arrival:
-// if the stream ends before, what is queued is dropped. Does not wait.
+// queue, with this message, would hold more than its cap (an empty queue takes
+// any message); SL_ESTATE after close, finish or the end. On failure `msg` is
+// unchanged and still the caller's. SL_OK takes it, and promises no arrival: if
+// the stream ends before, what is queued is dropped. Does not wait.
 enum sl_err rpc_stream_send(struct rpc_stream *stream, struct rpc_msg *msg);
 
 // Closes the sending side once the queue is sent; a client still receives.
@@ -446,7 +448,8 @@ void rpc_stream_finish(struct rpc_stream *stream, enum sl_err code,
                        const struct sl_error *err);
 
 // Ends the stream now and drops queued messages, also after a close or finish.
-// on_end still runs, later. Does nothing if the stream has ended.
+// on_end still runs, later: with SL_ECANCELED, unless the end came first. Does
+// nothing if the stream has ended.
 void rpc_stream_cancel(struct rpc_stream *stream);
 
 // Gives the caller the message, to free with rpc_body_free, which may be later
@@ -587,8 +590,9 @@ struct rpc_ticket {
 // Receives the end of a call, exactly once, on an I/O thread (or the one beside
 // it, for a call over an adopted socket). `code` is the server's, or
 // SL_ETIMEDOUT after the deadline, SL_EUNAVAIL if the server cannot be reached,
-// SL_ECANCELED, or SL_ERANGE for a reply over its limit. `reply` is set on
-// SL_OK only and borrowed until return; `err` has a text on failure.
+// SL_ECANCELED, SL_ERANGE for a reply over its limit, or another of a transport
+// that failed. `reply` is set on SL_OK only and borrowed until return; `err`
+// has a text on failure.
 typedef void (*rpc_done_fn)(void *arg, enum sl_err code,
                             const struct sl_error *err,
                             const struct sl_slices *reply);

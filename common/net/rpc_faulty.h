@@ -12,7 +12,7 @@
 //   lose_reply  (server) the call is served, and its answer is lost
 //
 // In every other build nothing of this is in the binary. Used by rpc_client.c
-// and rpc_server.c only.
+// and rpc_serve.c only.
 //
 // Threads  any.
 // Memory   keeps copies of the last FAULTY_KEPT calls of the process.
@@ -35,9 +35,11 @@ typedef void (*rpc_faulty_send)(struct rpc_channel *ch, const char *method,
 
 // Sends the copies that SLUICE_RPC_FAULT asks for with this call: an earlier
 // call again (replay), this one once more (double); and keeps a copy of it for
-// a later replay. Does nothing if `msg` is NULL; it stays the caller's. Each
-// copy goes out by `forward`, which is called within this, under a lock, and
-// takes the message it is given; the answer is to be thrown away.
+// a later replay. A call with a message over FAULTY_BYTES, or a method of 64
+// bytes or more, is neither kept nor doubled. Does nothing if `msg` is NULL; it
+// stays the caller's. Each copy goes out by `forward`, which is called within
+// this, under a lock, and takes the message it is given; the answer is to be
+// thrown away.
 void rpc_faulty_copies(struct rpc_channel *ch, const char *method,
                        const struct rpc_msg *msg,
                        const struct rpc_call_options *options,

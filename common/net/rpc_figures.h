@@ -34,7 +34,8 @@ void rpc_refused(enum rpc_refusal why);
 
 // Figures of one method.
 struct rpc_figures {
-    _Atomic uint64_t code[RPC_CODES]; // calls answered, by gRPC's status
+    _Atomic uint64_t code[RPC_CODES]; // calls answered, by gRPC's status, and
+                                      // streams opened, as OK
     struct histogram took;            // times that handlers took
 };
 
@@ -52,7 +53,7 @@ void rpc_figures_answered(struct rpc_figures *f, enum sl_err code,
                           uint64_t begun_us);
 
 // Writes the server's calls, times and traffic, and this process's refusals, to
-// `e`.
+// `e`; no row for a status other than OK that a method never gave.
 void rpc_server_measure(struct rpc_server *s, struct expo *e);
 
 #endif

@@ -162,8 +162,9 @@ void rpc_outcome_init(struct rpc_outcome *o);
 void rpc_outcome_op(grpc_op *op, struct rpc_outcome *o);
 
 // Returns SL_OK, or the server's code with its text in *err, or the transport's
-// error with `address` before its text; `guard` (NULL: none) is the channel's.
-// After the batch is over, as often as one likes.
+// error with `address` before its text (SL_ERANGE for a message over core's
+// limit); `guard` (NULL: none) is the channel's. The text is one line that may
+// be shown (utf8_line). After the batch is over, as often as one likes.
 enum sl_err rpc_outcome_read(const struct rpc_outcome *o, const char *address,
                              struct rpc_guard *guard, struct sl_error *err);
 
@@ -257,8 +258,8 @@ enum sl_err rpc_client_creds(grpc_channel_credentials **out,
 
 // ---- rpc_guard.c: the check of a channel's servers by rpc_allow_fn
 
-// Threads: any. Core's credentials hold references of their own, so a guard may
-// outlive its channel.
+// Threads: any, also several at once. Core's credentials hold references of
+// their own, so a guard may outlive its channel.
 typedef enum sl_err (*rpc_allow_fn)(const struct rpc_peer *server,
                                     struct sl_error *err);
 
@@ -274,8 +275,9 @@ void rpc_guard_unref(struct rpc_guard *guard);
 grpc_ssl_verify_peer_options rpc_guard_options(struct rpc_guard *guard);
 
 // Returns true if `text`, core's text of a failed call, says that `guard`
-// refused the server; `out` is then the text of its last refusal. Else, and if
-// `guard` is NULL, returns false; `out` is untouched.
+// refused the server; `out` is then TLS_NOT_WHOM and the text of its last
+// refusal, for any call, cut. Else, and if `guard` is NULL, returns false;
+// `out` is untouched.
 bool rpc_guard_why(struct rpc_guard *guard, const char *text,
                    char out[SL_ERROR_TEXT]);
 
@@ -327,8 +329,8 @@ enum sl_err rpc_address_claim(const struct rpc_address *a,
                               struct sl_error *err);
 
 // Finds out why core could not listen at `a`, by an attempt of its own: fills
-// *err and returns its code, never SL_OK (SL_EIO: the attempt succeeded). Waits
-// for the resolver if `a` has a host name.
+// *err and returns its code, one of rpc_address_vacant's, never SL_OK (SL_EIO:
+// the attempt succeeded). Waits for the resolver if `a` has a host name.
 enum sl_err rpc_address_diagnose(const struct rpc_address *a,
                                  struct sl_error *err);
 
@@ -339,8 +341,8 @@ void rpc_break(const char *address);
 // ---- rpc_stream.c, for server and client
 
 // Values that a new stream is made from.
-struct rpc_stream_seed { // what a new stream is made from
-    grpc_call *call;     // taken
+struct rpc_stream_seed {
+    grpc_call *call; // taken
     struct rpc_thread *thread;
     size_t max_message_bytes, queue_cap_bytes; // not 0
     // Client: called before on_end, with the outcome; and with SL_OK before

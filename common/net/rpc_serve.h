@@ -143,8 +143,9 @@ void serve_post(struct rpc_call *c, struct served *served);
 void serve_close(struct rpc_server *s);
 
 // Ends calls of peers that took too long to send or to read, and calls that
-// waited too long for their turn; forgets idle peers (rpc_limit_forget); and,
-// if certificate files were replaced, ends streams that `allow` now refuses.
+// waited too long for their turn (SL_EBUSY); forgets idle peers
+// (rpc_limit_forget); and, if certificate files were replaced, ends streams
+// that `allow` now refuses. Logs each slow peer's call and each such stream.
 // *serial is the certificates' serial (rpc_peers_serial) at the last look, and
 // is set to that of now. One thread at a time.
 void serve_look(struct rpc_server *s, unsigned *serial);
@@ -153,8 +154,9 @@ extern const struct rpc_host_events serve_host_events;
 
 // ---- rpc_sentry.c: a thread that calls look(arg) from time to time
 
-// Starts a thread that calls look(arg) every 250 ms until rpc_sentry_stop;
-// `look` is not NULL. Returns NULL if the system gives no thread.
+// Starts a thread that calls look(arg), first 250 ms from now and then 250 ms
+// after it has returned, until rpc_sentry_stop; `look` is not NULL. Returns
+// NULL if the system gives no thread.
 struct rpc_sentry *rpc_sentry_start(void (*look)(void *arg), void *arg);
 
 // Stops the thread and frees; waits until a `look` that runs has returned, so
@@ -174,8 +176,8 @@ void rpc_socks_port(struct rpc_socks *socks, unsigned port);
 
 // Counts this process's open connections to these ports, of each host and of
 // all. Shuts down those above a limit that were not there at the last look, and
-// logs it, of one host again after RPC_LIMIT_SAY_MS. Does nothing without a
-// port. Threads: one at a time.
+// logs it, of the host of the last such line again only after RPC_LIMIT_SAY_MS.
+// Does nothing without a port. Threads: one at a time.
 void rpc_socks_look(struct rpc_socks *socks);
 
 #endif

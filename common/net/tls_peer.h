@@ -32,7 +32,7 @@ struct asn1_string_st; // OpenSSL's ASN1_TIME
 struct tls_peer {
     char id[TLS_PEER_ID]; // the first URI of its SAN, else its common name;
                           // "" if a certificate lacks both names, or if the
-                          // name is too long
+                          // name is too long or has a 0 in it
     unsigned uris;        // number of URIs in its SAN
     time_t ends;          // time of its expiry; 0: it is no certificate
 };

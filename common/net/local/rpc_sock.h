@@ -117,8 +117,8 @@ enum sl_err rpc_sock_receive(struct rpc_poll *poll, uint32_t magic,
 // Sends one packet with the part of `msg` (NULL: empty) that begins at head->at
 // and fits (RPC_SOCK_BODY); the message stays the caller's. `path` has
 // head->said bytes; NULL: none, for an answer. Does not wait. SL_EBUSY: the
-// socket's buffer is full; SL_EUNAVAIL: the peer is gone. Nothing was sent
-// then.
+// socket's buffer is full, or the kernel short of memory; SL_EUNAVAIL: the peer
+// is gone. Nothing was sent then.
 enum sl_err rpc_sock_send_part(int fd, const struct rpc_sock_head *head,
                                const char *path, const struct rpc_msg *msg);
 

@@ -49,7 +49,7 @@ void shm_release(struct shm *m);
 #define SHM_BOOT_ID 64
 
 // Writes the kernel's id of this boot of this host to `out`; returns false if
-// it cannot be read.
+// it cannot be read, and `out` is then undefined.
 bool shm_boot_id(char out[SHM_BOOT_ID]);
 
 // Draws a random number that an attacker cannot guess; never 0. SL_EIO: the
