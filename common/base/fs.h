@@ -3,9 +3,11 @@
 //
 // Everything durable goes through here, so that tests can hand in a disk that
 // dies (tests/harness/crash_fs). The promises are those of POSIX: bytes are
-// durable after fs_sync of the file, names after fs_sync_dir of the
-// folder. A failed sync is final: the kernel has thrown the dirty pages away
-// and a second sync would lie, so the file then refuses every write and sync.
+// durable after fs_sync of the file, names after fs_sync_dir of the folder. A
+// failed sync is final: the kernel has thrown the dirty pages away and a second
+// sync would lie, so the file then refuses every write and sync. A store in S3
+// has rules of its own (host/store/store.h): a file appears, whole, with
+// fs_sync or fs_commit, and takes no bytes after that.
 //
 // Threads  a struct fs: any. A file: one at a time, except fs_pread (any).
 //          All but fs_dirname, fs_join and the two struct fs do I/O and may
@@ -156,7 +158,7 @@ enum sl_err fs_pwrite(struct fs_file *f, uint64_t offset, const void *bytes,
 
 // Reads up to n bytes from `offset` and sets *got to their number; *got < n
 // only at the end of the file, 0 beyond it. A file that is open for writing can
-// be read too, but not in a store in S3 (SL_ENOTSUP).
+// be read and mapped too, but not in a store in S3 (SL_ENOTSUP).
 enum sl_err fs_pread(struct fs_file *f, uint64_t offset, void *to, size_t n,
                      size_t *got, struct sl_error *err);
 
@@ -218,8 +220,8 @@ enum sl_err fs_sync_dir(struct fs *fs, const char *dir, struct sl_error *err);
 // SL_EINVAL.
 enum sl_err fs_unlink(struct fs *fs, const char *path, struct sl_error *err);
 
-// Fills *out with what is known of the file or folder `path`, links followed.
-// SL_ENOENT: it is missing.
+// Fills *out with what is known of the file or folder `path`, links followed;
+// both numbers of a folder in S3 are 0. SL_ENOENT: it is missing.
 enum sl_err fs_stat_path(struct fs *fs, const char *path, struct fs_stat *out,
                          struct sl_error *err);
 

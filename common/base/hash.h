@@ -48,8 +48,9 @@ void sha256_release(struct sha256 *h);
 enum sl_err sha256_bytes(uint8_t out[SHA256_BYTES], const void *bytes,
                          size_t n);
 
-// Hashes a whole file. Reads it and never maps it: a bad sector, or a file that
-// is cut short meanwhile, is an error and not a signal.
+// Hashes a whole file. Reads it and never maps it: a bad sector is an error and
+// not a signal, and a file that is cut short or grows meanwhile is hashed up to
+// the end that is found.
 enum sl_err sha256_file(struct fs *fs, const char *path,
                         uint8_t out[SHA256_BYTES], struct sl_error *err);
 

@@ -45,10 +45,10 @@ char *sl_strdup(const char *text);
 // before, and a 0; the same otherwise.
 char *sl_strndup(const char *text, size_t len);
 
-// Allocates `bytes` rounded up to whole cache lines, aligned to `align` (a
-// power of two, at least 64), of unknown content, for parameters and
-// activations. sl_free frees it; sl_realloc would lose the alignment. NULL when
-// out of memory.
+// Allocates `bytes` rounded up to whole cache lines of 64 bytes, at least one,
+// aligned to `align` (a power of two, at least 64), of unknown content, for
+// parameters and activations. sl_free frees it; sl_realloc would lose the
+// alignment. NULL when out of memory.
 void *sl_aligned(size_t align, size_t bytes);
 
 // Returns the pages of freed memory to the kernel. Takes milliseconds for each

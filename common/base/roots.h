@@ -68,7 +68,7 @@ struct roots_places {
 // the roots. Not to roots_all, and before other threads read the roots.
 void roots_read_places(struct roots *r, const struct roots_places *p);
 
-// Returns the number of folders that roots_add has added.
+// Returns the number of folders that roots_add has added; 1 for roots_all.
 size_t roots_count(const struct roots *r);
 
 // Checks that every root can be opened and listed now; else the error of the

@@ -59,8 +59,8 @@ struct slices_cursor {
 // list s->at must outlive it.
 void slices_cursor_init(struct slices_cursor *c, const struct sl_slices *s);
 
-// Copies n bytes to `to` and steps over them. SL_ERANGE if fewer are left; then
-// the cursor stays.
+// Copies n bytes to `to`, which overlaps none, and steps over them. SL_ERANGE
+// if fewer are left; then the cursor stays, and nothing is copied.
 enum sl_err slices_take(struct slices_cursor *c, void *to, size_t n);
 
 // Returns the next n bytes, of which as many must be left (it asserts), and
@@ -80,13 +80,14 @@ struct slices_runs {
     uint8_t carry[SLICES_ELEMENT_MAX]; // an element that straddled pieces
 };
 
-// Begins a walk. SL_EINVAL unless 1 <= element_bytes <= 16 divides s->bytes.
+// Begins a walk over *s, of which it keeps no pointer; the list s->at must
+// outlive it. SL_EINVAL unless 1 <= element_bytes <= 16 divides s->bytes.
 enum sl_err slices_runs_init(struct slices_runs *it, const struct sl_slices *s,
                              size_t element_bytes);
 
 // Returns the next run of 1 to `max` (not 0) elements, and sets *elements; NULL
 // and 0 at the end. A run may be unaligned: read it with memcpy or unaligned
-// loads. It is valid until the next call.
+// loads. It is valid until the next call, and may lie in *it.
 const void *slices_runs_next(struct slices_runs *it, size_t max,
                              size_t *elements);
 

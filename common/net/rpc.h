@@ -209,7 +209,7 @@ struct rpc_peer {
     // RPC_WAY_TLS:
     bool revoked;         // certificate is on the list in tls.h's crl_file
     unsigned uris;        // number of URIs in the certificate's SAN
-    char id[RPC_PEER_ID]; // first URI, else the common name
+    char id[RPC_PEER_ID]; // first URI, else the common name; "": no name
 };
 
 enum rpc_kind {
@@ -271,17 +271,18 @@ void rpc_limits_read(struct rpc_limits *out, const struct conf *conf);
 struct rpc_server_options {
     unsigned keepalive_ms;         // 0: 10000
     unsigned keepalive_timeout_ms; // 0: 5000
-    unsigned posted;               // requests kept posted per method and
+    unsigned posted;               // calls kept posted per unary method and
                                    // thread; 0: 32
     size_t stream_queue_bytes;     // cap of a stream's send queue; 0: 64 MiB
 
     // Decides whether `peer` may call `path`; called before each handler, on an
     // I/O thread, also on several at once. Where no address asks for
     // certificates, `peer` is always RPC_WAY_PLAIN, whatever way the call came.
-    // A refused call is answered with *err and logged; its handler does not
-    // run. Called again for open streams, on a thread of the server's own, when
-    // certificate files were replaced (tls.h): a refused stream ends. NULL:
-    // every call is allowed.
+    // A refused call is answered with *err, counted (RPC_REFUSED_AUTH) and,
+    // within LOG_SHARE for each peer, logged; its handler does not run. Called
+    // again for open streams, on a thread of the server's own, when certificate
+    // files were replaced (tls.h): a refused stream ends. NULL: every call is
+    // allowed.
     enum sl_err (*allow)(const char *path, const struct rpc_peer *peer,
                          struct sl_error *err);
 
@@ -409,7 +410,8 @@ struct rpc_stream_events {
 };
 
 // Sets the callbacks of a stream and their `user`, instead of those set before.
-// Server, inside `open` only. Copies `events`; NULL: those set before stay.
+// Server, inside `open` only. Copies `events`; NULL: the callbacks stay, and
+// `user` is set all the same.
 void rpc_stream_set(struct rpc_stream *stream,
                     const struct rpc_stream_events *events, void *user);
 

@@ -12,19 +12,20 @@
 //
 // A large request is counted before the first byte of it is read: a request
 // that waits, waits in its sender. Half of the budget is given out so, an
-// eighth to one peer; a request larger than it said meets the transport's own
-// limit at the whole budget (rpc_args.c). Waiting calls take turns by their
-// peers, and by their order within one. A request larger than an eighth goes
-// when its peer has no other. After a peer has read its answers, its calls go
-// on one at a time: the size of the next answer is not known before.
+// eighth of that half to one peer; a request larger than it said meets the
+// transport's own limit at the whole budget (rpc_args.c). Waiting calls take
+// turns by their peers, and by their order within one. A request larger than
+// that eighth goes when its peer has no other and it fits the half, or all have
+// none. After a peer has read its answers, its calls go on one at a time: the
+// size of the next answer is not known before.
 //
 // Threads  the caller's lock.
 // Memory   a peer's record is freed a minute after its last call or refusal, so
 //          a peer that calls again and again costs no allocation. Beyond
-//          RPC_LIMIT_IDLE records it is freed with the peer's last call.
-//          A call is the caller's and stays until it has left; `who` is
-//          copied, cut to RPC_LIMIT_WHO. No pointer is NULL but where it is
-//          said.
+//          RPC_LIMIT_IDLE records it is freed with the peer's last call, unless
+//          a refusal of it was logged. A call is the caller's and stays until
+//          it has left; `who` is copied, cut to RPC_LIMIT_WHO. No pointer is
+//          NULL but where it is said.
 // Errors   SL_EBUSY names the limit, and the peer if that alone is over it;
 //          SL_ENOMEM. `err` may be NULL.
 #ifndef COMMON_NET_RPC_LIMIT_H

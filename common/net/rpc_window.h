@@ -52,8 +52,9 @@ void rpc_window_init(struct rpc_window *w, size_t bytes);
 bool rpc_window_behind(const struct rpc_window *w, unsigned order);
 
 // Enters `t` (zeroes but for `order` and `bytes`), once until it leaves, and
-// returns true if it flies, on t->lane; false: it waits. `express`: the express
-// lane may be used now.
+// returns true if it flies, on t->lane; false: it waits, for room or because
+// one of the same or a lower order waits. `express`: the express lane may be
+// used now.
 bool rpc_window_enter(struct rpc_window *w, struct rpc_turn *t, bool express);
 
 // Takes `t` out, whether it flies, waits or never entered; it may enter again.

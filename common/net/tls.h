@@ -118,10 +118,11 @@ bool tls_files_revoke(struct tls_files *files, const char *pem, size_t n);
 enum sl_err tls_files_copy(struct tls_files *files, struct tls_pem *out,
                            unsigned *serial, struct sl_error *err);
 
-// Looks for replaced files of all open sets. Reads files, so not on a thread
-// that must not wait. Also warns in the log, once a day, of certificates that
-// expire within TLS_SOON_DAYS and of lists out of date. `insist`: an operator
-// asks, so faults and warnings are logged at once and again.
+// Looks for replaced files of all open sets, and logs what was replaced. Reads
+// files, so not on a thread that must not wait. Also warns in the log, once a
+// day, of certificates that expire within TLS_SOON_DAYS and of lists out of
+// date. `insist`: an operator asks, so faults and warnings are logged at once
+// and again.
 void tls_look(bool insist);
 
 // Returns true if a set of files is open, so that tls_look has something to do.

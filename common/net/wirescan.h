@@ -92,7 +92,7 @@ enum sl_err wire_unpack_checked(ProtobufCMessage **out,
 
 // Unpacks slices in the same way; none are an empty message. Several are first
 // copied together, in the arena, whose budget is raised for that up to
-// limits->max_bytes (SL_ERANGE beyond; SL_ENOMEM).
+// limits->max_bytes (SL_ERANGE beyond, which is not counted then; SL_ENOMEM).
 enum sl_err wire_unpack_slices(ProtobufCMessage **out, struct wire_arena *arena,
                                const ProtobufCMessageDescriptor *descriptor,
                                const struct sl_slices *slices,

@@ -7,7 +7,7 @@
 //     span_end(began, "apply", SPANS_IO, span_of_shard(job, closure, ...));
 //
 // While tracing is off, as it mostly is, a span costs a read of a flag. While
-// tracing is on a span costs two reads of the clock, a lock and 64 bytes of a
+// tracing is on a span costs two reads of the clock, a lock and 56 bytes of a
 // ring, which is allocated only then. Older spans than the last SPANS_MOST are
 // lost, and counted.
 //
