@@ -45,9 +45,10 @@ bool paths_is_pattern(const char *path);
 enum sl_err paths_check(const char *pattern, struct sl_error *err);
 
 // Lists the paths that `pattern` names, at least one; a path without a pattern
-// names itself. A file that is named without '*' may be missing, and `roots`
-// are not asked for it; NULL: no roots (roots_list). What *out had is not
-// freed; on failure it is untouched.
+// names itself. A '*' finds names below one root alone (roots_list). A file
+// that is named without '*' may be missing, and `roots` are not asked for it;
+// NULL: no roots (roots_list). What *out had is not freed; on failure it is
+// untouched.
 enum sl_err paths_expand(struct paths *out, const struct roots *roots,
                          const char *pattern, struct sl_error *err);
 // Frees the paths and leaves *f all zeroes, which is allowed.

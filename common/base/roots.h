@@ -82,15 +82,16 @@ enum sl_err roots_there(const struct roots *r, struct sl_error *err);
 enum sl_err roots_file(const struct roots *r, struct fs_file **out,
                        const char *path, struct sl_error *err);
 
-// Opens a folder of this host (a place is not known here); *fd is the caller's
-// to close, and undefined after a failure. `r` may be NULL, as in roots_file.
+// Opens a folder of this host (a place is not known here), below the first root
+// that has it; *fd is the caller's to close, and undefined after a failure. `r`
+// may be NULL, as in roots_file.
 enum sl_err roots_folder(const struct roots *r, int *fd, const char *path,
                          struct sl_error *err);
 
-// Calls fn(arg, ...) for each name in a folder, or at a place for each object
-// right below `path`, which ends with '/' then; in byte order, up to the first
-// error of fn, which it returns (*err is then fn's own matter). `r` may be
-// NULL, as in roots_file.
+// Calls fn(arg, ...) for each name in a folder, below the first root that has
+// it and no other, or at a place for each object right below `path`, which ends
+// with '/' then; in byte order, up to the first error of fn, which it returns
+// (*err is then fn's own matter). `r` may be NULL, as in roots_file.
 enum sl_err roots_list(const struct roots *r, const char *path, fs_name_fn fn,
                        void *arg, struct sl_error *err);
 

@@ -125,10 +125,10 @@ void rpc_limit_answer(struct rpc_limit *l, struct rpc_limit_call *call,
 // `call` all zeroes. Does nothing if the call has not entered.
 void rpc_limit_leave(struct rpc_limit *l, struct rpc_limit_call *call);
 
-// Counts a refused call of this peer. Returns the number of its refusals since
-// the last log line about it if a new line is due (RPC_LIMIT_SAY_MS), and
-// counts that as written; else, or when out of memory, 0. `now_ms` is
-// monotonic.
+// Counts a refused call of this peer, for which its record stays a minute.
+// Returns the number of its refusals since the last log line about it, with
+// this one, if a new line is due (RPC_LIMIT_SAY_MS), and counts that as
+// written; else, or when out of memory, 0. `now_ms` is monotonic.
 unsigned rpc_limit_refused(struct rpc_limit *l, const char *who,
                            uint64_t now_ms);
 

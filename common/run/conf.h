@@ -80,8 +80,8 @@ enum conf_origin {
 
 // Makes settings of the table `keys`, which a name of NULL ends, for conf_free;
 // `about` is not NULL, and must outlive them like the tables; conf_add adds
-// further tables before conf_load. --help, --version, --print-config and
-// --config exist without being in a table. A key that an earlier table has is
+// further tables before conf_load. --help, --version, --print-config, --config
+// and --man exist without being in a table. A key that an earlier table has is
 // left out, so a room can give a common key its own default. Fails as conf_add
 // does; *out is then untouched.
 enum sl_err conf_new(struct conf **out, const struct conf_about *about,

@@ -51,12 +51,13 @@ struct conf_value *conf_find(const struct conf *c, const char *name,
 const char *conf_kind_word(const struct conf_key *key);
 
 // Appends the description of a key, which has a help: that, its choices or
-// bounds, and its default. SL_ENOMEM.
+// bounds (not those of a length), and its default (of a BOOL only if it is on).
+// SL_ENOMEM.
 enum sl_err conf_describe(struct buf *out, const struct conf_key *key);
 
 // Writes a default or a bound of a key, BYTES and MS in the largest unit that
-// divides it, as "64MiB", "10s"; other kinds as a plain number, "512". `space`
-// of 24 bytes is always enough; a longer text is cut, and ended by 0.
+// divides it, as "64MiB", "10s", "0B"; other kinds as a plain number, "512".
+// `space` of 24 bytes is always enough; a longer text is cut, and ended by 0.
 void conf_show_integer(char *out, size_t space, const struct conf_key *key,
                        int64_t value);
 

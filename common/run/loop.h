@@ -132,7 +132,8 @@ enum sl_err loop_timer_new(struct loop_timer **out, struct loop *l, loop_fn fn,
                            void *arg);
 
 // Starts a timer, also anew while it runs: it fires after `after_ms` from now
-// (0: in the next turn), and then every `repeat_ms`; repeat_ms 0: once.
+// (0: once the running handler has returned), and then every `repeat_ms`;
+// repeat_ms 0: once.
 void loop_timer_start(struct loop_timer *t, uint64_t after_ms,
                       uint64_t repeat_ms);
 

@@ -139,9 +139,9 @@ struct rpc_link_call {
     // SL_ETIMEDOUT, SL_ECANCELED, SL_ERANGE for an answer over its limit, or
     // SL_EUNAVAIL if the socket has ended, as it does for an answer in several
     // packets that memory is short for. `reply` is set on SL_OK only, and `err`
-    // has a text otherwise; both are borrowed until return. The
-    // link does not touch `call` any more: it may be freed, or used again once
-    // it is all zeroes.
+    // has a text otherwise; both are borrowed until return. The link does not
+    // touch `call` any more: it may be freed, or used again once it is all
+    // zeroes.
     void (*over)(struct rpc_link_call *call, enum sl_err code,
                  const struct sl_error *err, const struct sl_slices *reply);
     size_t max_reply_bytes; // limit of the answer, set by the caller
