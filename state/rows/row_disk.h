@@ -30,7 +30,8 @@
 
 // Sets the folder of the files (NULL: there are none), and the most bytes of
 // all of them together (0: no limit). The folder must exist. `fs` and `folder`
-// are borrowed as long as there are files.
+// are borrowed as long as there are files. The first call with a folder sets
+// the handler of SIGBUS, which stays.
 void row_disk_set(struct fs *fs, const char *folder, uint64_t most);
 
 // Removes files from the folder, which must be set, that a process was ended
@@ -51,7 +52,8 @@ struct row_file;
 
 // Makes an empty file of slots of `stride` bytes, in the folder, which must be
 // set. It has taken nothing from a limit; row_file_grow counts its bytes, also
-// for the tenant of `account`, which is borrowed as long as the file is there.
+// for the tenant of `account` (not NULL), which is open and borrowed as long as
+// the file is there.
 // Returns SL_OK; SL_ERANGE: it cannot be made; SL_ENOMEM. *out is untouched
 // after a failure.
 enum sl_err row_file_new(struct row_file **out, size_t stride,

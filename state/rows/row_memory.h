@@ -57,7 +57,7 @@ struct row_tenant_bytes {
 // Sets the limits for all accounts of a tenant ("": that of jobs without one),
 // those that are open and those to come; what they have by now is left to them.
 // The name is copied. Returns SL_OK; SL_ENOMEM: there is no memory for the
-// name, and the limits are not kept.
+// name, and the limits are not kept. ROW_TENANT_FREE in both takes them away.
 enum sl_err row_tenant_set(const char *tenant, struct row_tenant_bytes most);
 
 // Calls each(arg, tenant, used, most) for each tenant that has accounts or a
@@ -97,7 +97,7 @@ void row_account_close(struct row_account *a);
 // a->of_tenant. Where too little is free it calls row_account_relieve, as long
 // as that gives some: see there what it does to records. Returns SL_OK;
 // SL_ERANGE: too little is left; SL_EBUSY: likewise, but more will be left when
-// a snapshot is written.
+// a snapshot is written; for `passing` it is always this one.
 enum sl_err row_account_take(struct row_account *a, uint64_t bytes,
                              bool passing);
 
@@ -117,18 +117,21 @@ bool row_account_relieve(struct row_account *a, uint64_t bytes);
 void row_account_give(struct row_account *a, uint64_t bytes, bool passing);
 
 // Takes `bytes` bytes of the disk from the limit of the account's tenant.
-// Nothing is counted for an account without a tenant. Any thread. Returns
+// Nothing is counted for an account without a tenant; `a` is not NULL. Any
+// thread, as only the tenant's sum changes, and not *a. Returns
 // SL_OK; SL_ERANGE: too little is left; the text names the tenant.
 enum sl_err row_account_take_disk(const struct row_account *a, uint64_t bytes,
                                   struct sl_error *err);
 
-// Gives back bytes that row_account_take_disk has taken. Any thread.
+// Gives back bytes that row_account_take_disk has taken for `a` (not NULL). Any
+// thread.
 void row_account_give_disk(const struct row_account *a, uint64_t bytes);
 
 // Sets *err (NULL is allowed) to a text for `rc`, an error that
 // row_account_take has just returned for the account `a`, or the error of a
-// file that a->why has, and returns `rc`. `a` may be NULL: then it is taken for
-// the limit of all.
+// file that a->why has, and returns `rc`, which may also be SL_ENOMEM: then the
+// text says that there is no memory. `a` may be NULL: then `rc` is taken for
+// that of the limit of all.
 enum sl_err row_memory_refuse(const struct row_account *a, enum sl_err rc,
                               struct sl_error *err);
 

@@ -186,7 +186,9 @@ enum sl_err row_store_reserve(struct row_store *s, size_t n, const void *ids,
                               uint64_t touched);
 
 // Takes the memory of row_store_reserve except that of the records themselves.
-// Returns SL_OK, SL_ENOMEM, or an error of row_account_take.
+// Numbers in the account's stores with a tier may change (row_account_take),
+// also after a failure. Returns SL_OK, SL_ENOMEM, or an error of
+// row_account_take.
 enum sl_err row_store_reserve_index(struct row_store *s, size_t n,
                                     const void *ids, uint64_t touched);
 
@@ -218,8 +220,8 @@ uint64_t row_store_sweep(struct row_store *s, uint32_t bucket,
                                       bool cold),
                          void *ctx);
 
-// Changes the number of a record, which lies elsewhere now, to `to`; the record
-// must still be at `number`, too.
+// Changes the number of a record, which lies elsewhere now, to `to` in the
+// index; the record must still be at `number`, too.
 static inline void row_store_renumber(struct row_store *s, uint32_t number,
                                       uint32_t to)
 {

@@ -149,7 +149,7 @@ uint32_t row_check(const void *record, size_t stride);
 void row_tier_turn(struct row_store *s);
 
 // Notes that the update of this turn needs the record of a hot number, after
-// row_tier_pay: row_tier_fill leaves it in memory.
+// row_tier_pay: row_tier_fill leaves it in memory. Counts it as met once more.
 static inline void row_tier_need(struct row_tier *t, uint32_t number)
 {
     uint16_t heat = t->heat[number] & (ROW_TURN - 1);
@@ -184,13 +184,15 @@ enum sl_err row_tier_fill(struct row_store *s, size_t n, const uint32_t *at,
                           uint32_t *number, uint64_t more);
 
 // Returns the record of a cold number, which row_tier_fill has lent memory, for
-// the update to change. Sets *wanted to true if the walk needs it as it is:
-// save it (row_store_save). To be called for all of them, in the order of `at`.
+// the update to change. Sets *wanted to whether the walk needs it as it is:
+// then save it (row_store_save). To be called for all of them, once, in the
+// order of `at` (asserted).
 struct row_header *row_tier_lent(struct row_store *s, uint32_t number,
                                  bool *wanted);
 
-// Ends what row_tier_lent began: the records go back into their slots, and the
-// lent numbers are free. If the file cannot be written they become hot.
+// Ends what row_tier_lent began, which was called for all of them (asserted):
+// the records go back into their slots, with new checksums, and the lent
+// numbers are free. If the file cannot be written they become hot.
 void row_tier_settle(struct row_store *s);
 
 // Takes memory and makes place for n new records: row_tier_pay, and then

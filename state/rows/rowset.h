@@ -64,14 +64,17 @@ struct row_header {
 struct rowset_spec {
     uint32_t table; // its number in the job
     uint32_t dim;   // values of a row; 1 to TABLE_DIM_MOST
+    // buckets: 1 to TABLE_BUCKETS_MOST; shard is below shards
     uint32_t buckets, shard, shards;
     uint64_t seed;          // the job's
     struct initial initial; // values of an id without a row
     struct row_rule rule;
-    double scale;                // factor of the learning rate
-    uint32_t min_count;          // 0, 1: the first update admits an id
-    double probability;          // 1: every id; above 0
-    uint64_t max_rows;           // of the table on all shards; 0: no limit
+    double scale;       // factor of the learning rate
+    uint32_t min_count; // 0, 1: the first update admits an id
+    double probability; // 1: every id; above 0
+    // Of the table on all shards (a shard may have its part, but one row at
+    // least); 0: TABLE_ROWS_MOST on each shard.
+    uint64_t max_rows;
     uint64_t unused_steps;       // 0: never
     double least_norm;           // L2 norm; 0: never
     struct row_account *account; // pays for the memory; borrowed; NULL: none
@@ -85,7 +88,8 @@ enum sl_err rowset_check_spec(const struct rowset_spec *spec,
                               struct sl_error *err);
 
 // Makes an empty set of rows, which may go to a file if the process has a
-// folder for files (row_disk.h). The spec is copied; its account is open as
+// folder for files (row_disk.h), the set an account, and a record more than
+// ROW_COLD_BYTES (row_tier.h). The spec is copied; its account is open as
 // long as the set is there. Returns SL_OK; SL_EINVAL says which number of the
 // spec is out of range; SL_ENOMEM, also if rows may not take so much. *out is
 // untouched then.
@@ -135,8 +139,9 @@ enum sl_err rowset_fetch(const struct rowset *r, size_t n,
                          struct sl_error *err);
 
 // Calls rowset_look and rowset_fetch, under the lock: writes the values of all
-// n ids. Returns SL_OK; SL_ENOMEM; SL_ECORRUPT: a row cannot be read, or is not
-// as it was written.
+// n ids. Does not fail for a set without files. Returns SL_OK; SL_ENOMEM;
+// SL_ECORRUPT: a row cannot be read, or is not as it was written; some values
+// may be written then.
 enum sl_err rowset_read(struct rowset *r, size_t n, const void *ids,
                         float *values, struct sl_error *err);
 
@@ -153,8 +158,9 @@ enum sl_err rowset_check(const struct rowset *r, size_t n, const void *ids,
                          enum wire_type type, const void *grads,
                          struct sl_error *err);
 
-// Takes the memory that rowset_apply needs for these ids, and changes no row.
-// Returns SL_OK; SL_ENOMEM; SL_ERANGE: too little memory is left for rows, or a
+// Takes the memory that rowset_apply needs for these ids, which rowset_check
+// has passed (perhaps none: an update without ids may evict), and changes no
+// row. Returns SL_OK; SL_ENOMEM; SL_ERANGE: too little memory is left, or a
 // file cannot be written; SL_EBUSY: there is too little until a snapshot is
 // written; row_memory_refuse has the text. The memory is held until the next
 // rowset_apply, rowset_freeze or rowset_put. Where memory is short, rows of all
@@ -166,10 +172,11 @@ enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids);
 // and makes place for new ones; nothing for a set without files. To be called
 // after rowset_reserve of all sets of the account, as each of them may give
 // memory to another; it holds until the next rowset_reserve of any of them.
-// Counts hits and misses. Returns SL_OK; SL_ENOMEM; SL_ERANGE: this update
-// needs more rows in memory at once than may be, or a file cannot be written;
-// SL_ECORRUPT: a file cannot be read. The account has the reason
-// (row_memory_refuse).
+// Counts hits and misses, also where it fails; but not as long as no row lies
+// in a file and all new ones fit into memory. Returns SL_OK; SL_ENOMEM;
+// SL_ERANGE: this update needs more rows in memory at once than may be, or a
+// file cannot be written; SL_ECORRUPT: a file cannot be read. The account has
+// the reason (row_memory_refuse).
 enum sl_err rowset_fill(struct rowset *r, size_t n, const void *ids);
 
 // An update of the shard.
@@ -192,19 +199,22 @@ void rowset_apply(struct rowset *r, const struct rowset_step *step, size_t n,
 // Figures of a set: the present ones, and sums since it was made.
 struct rowset_counts {
     uint64_t rows, waiting;
-    uint64_t bytes;          // memory of records and index that is in use
+    // Memory of records, waiting ones too, headers of cold ones, and index;
+    // with free places among them.
+    uint64_t bytes;
     uint64_t admitted;       // rows that updates made
     uint64_t evicted_full;   // that gave their place to new ones
     uint64_t evicted_unused; // for unused_steps
     uint64_t evicted_small;  // for least_norm
-    uint64_t forgotten;      // waiting ids that gave their place to others
-    uint64_t unadmitted;     // gradients that changed nothing
-    uint64_t largest;        // most rows that a bucket ever had
-    uint64_t cold;           // of `rows`: those that lie in a file
-    uint64_t file_bytes;     // that the file has taken
-    uint64_t hits, misses;   // rows found in memory, and in the file
-    uint64_t cooled;         // rows that went to the file
-    uint64_t gradients;      // that came; `unadmitted` is a part of them
+    // Waiting ids that gave their place to others, or went for unused_steps.
+    uint64_t forgotten;
+    uint64_t unadmitted;   // gradients that changed nothing
+    uint64_t largest;      // most rows that one bucket ever had
+    uint64_t cold;         // of `rows`: those that lie in a file
+    uint64_t file_bytes;   // that the file has taken
+    uint64_t hits, misses; // rows found in memory, and in the file
+    uint64_t cooled;       // rows that went to the file
+    uint64_t gradients;    // that came; `unadmitted` is a part of them
     // The rows with most updates, the most first; 0 updates: no more are
     // known, as rows went and too few others have changed since.
     struct rowset_hot {
@@ -331,7 +341,7 @@ uint64_t rowset_own(const struct rowset *r, size_t n, const void *ids);
 uint64_t rowset_room(const struct rowset *r);
 
 // Adds rows that a job begins with to a set before its first update: those of n
-// rows that are of this shard, with new slots and a header as of update 0 (T2:
+// rows that are of this shard, with new slots, `changed` 0 and `score` 1 (T2:
 // no update has made them, and all loads of the file give the same). `values`:
 // n * dim f32, at any address. Errors as rowset_put: so SL_ECORRUPT for an id
 // that stands there twice or has a row, for a value that is not finite, and

@@ -38,7 +38,7 @@ static inline bool rowset_waits(const struct rowset *r)
 }
 
 // Puts a record that has more updates than the last of r->counts.hot into its
-// place among them; the last one is left out.
+// place among them; the last one is left out, unless the record was among them.
 void rowset_take_hot(struct rowset *r, const struct row_header *h);
 
 // Notes a record that has changed, or was added, among r->counts.hot if it

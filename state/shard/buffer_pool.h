@@ -53,8 +53,9 @@ enum sl_err pool_new(struct pool **out);
 void pool_free(struct pool *pool);
 
 // Lends a buffer of at least `bytes` (buf->memory), with one owner, the caller,
-// for pool_give; its contents are undefined. Maps memory if the shelf has none
-// that fits. Returns SL_OK or the errors above.
+// for pool_give; its contents are undefined, and what it showed is shown no
+// more. Maps memory if the shelf has none that fits: not larger than twice
+// `bytes`. Returns SL_OK or the errors above.
 enum sl_err pool_take(struct pool *pool, size_t bytes, struct pool_buf **out);
 
 // Takes one owner off a buffer; the last one sends it to the shelf, and unmaps

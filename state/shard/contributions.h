@@ -115,8 +115,9 @@ void contributions_drop(struct contributions *c, uint64_t closure);
 bool contributions_skip(const struct contributions *c);
 
 // Averages the open round, which is whole and has at least one held step, and
-// empties it. Sets c->steps to the *count held steps, and *largest to the most
-// samples of one contribution. Returns true, and sets *mean, of which the parts
+// empties it, also of its rows. In either case sets c->steps to the *count held
+// steps, by slot, and *largest to the most samples of one contribution. Returns
+// true, and sets *mean, of which the parts
 // stay until the next contribution is held; or false, with all steps marked as
 // skipped and *mean of no use, if `skip` (which must be true if
 // contributions_skip is) or if the mean is not finite.

@@ -43,10 +43,11 @@ struct once_counts {
     // round with averaged gradients (update.h).
     uint64_t version;
     uint64_t applied, skipped; // keys
+    // Keys that came again; pushes that were refused, or failed.
     uint64_t duplicates, refused;
-    uint64_t stale; // refused keys with too long a delay
+    uint64_t stale; // refused pushes with too long a delay
     uint64_t late;  // applied keys with a delay over the limit
-    uint64_t staleness[WIRE_STALENESS_BUCKETS];
+    uint64_t staleness[WIRE_STALENESS_BUCKETS]; // applied keys (once_bucket)
 };
 
 struct once {

@@ -40,7 +40,7 @@ struct plan_piece {
     char *name;        // name of the variable; owned
     uint32_t variable; // number of the variable in the model
     unsigned rank;
-    uint64_t shape[WIRE_RANK_MAX]; // shape of the piece's rows
+    uint64_t shape[WIRE_RANK_MAX]; // of the piece: shape[0] is `rows`
     uint64_t first_row, rows;
     uint64_t first, elements;
     uint64_t offset;  // element of the variable where the piece begins
@@ -158,8 +158,8 @@ void plan_release(struct plan *p);
 // p->elements.
 const struct plan_piece *plan_piece_of(const struct plan *p, uint64_t element);
 
-// Returns the number of micro-batches in a step of `samples` samples, from 1 to
-// p->accumulate. The last one may be short.
+// Returns the number of micro-batches in a step of `samples` samples, from 1
+// (also for 0 samples) to p->accumulate. The last one may be short.
 uint32_t plan_micro_batches(const struct plan *p, uint64_t samples);
 
 // Writes the initial values of all p->elements elements: a function of (seed,

@@ -39,8 +39,9 @@ enum replica_state {
 // `after` is acknowledged or the log is half full. Returns true if it is bound
 // to it, also from before; false if not: another feed may have it. When it
 // binds, it raises the limit of the log to REPLICA_LOG_BYTES, and logs the
-// newest snapshot (OPLOG_TAG). What is in the log then is waited for by the
-// answers that follow.
+// newest snapshot (OPLOG_TAG), without a call of the feed's function
+// (shard_feed_wake). What is in the log then is waited for by the answers that
+// follow.
 bool replica_bind(struct shard *s, uint64_t order, uint64_t after);
 // Returns true if the shard is bound to feed `order`, and that is over: its
 // answers stand.

@@ -115,15 +115,17 @@ struct shard {
 };
 
 // Makes a shard of seed values with no steps counted. Takes what *plan owns,
-// also when it fails, and leaves it zeroed. One reference is the caller's.
-// Returns SL_OK; SL_ENOMEM, also without memory for rows, leaves *out as it
-// was.
+// also when it fails, and leaves it zeroed. One reference is the caller's. The
+// bytes of values and slots count as no memory for rows (row_memory_add_dense)
+// until the shard is freed. Returns SL_OK; SL_ENOMEM, also without memory for
+// rows, leaves *out as it was.
 enum sl_err shard_new(struct shard **out, struct plan *plan);
 
 // Makes a shard with its values in shared memory, from element `first` on, so
 // that the values of several shards are one vector; takes its own reference to
 // `values`. There they have space for the plan's elements, and the seed values
-// are written there. The rest as shard_new.
+// are written there; they are not counted as shard_new counts its own. The rest
+// as shard_new.
 enum sl_err shard_new_in(struct shard **out, struct plan *plan,
                          struct region_shared *values, uint64_t first);
 // Takes one more reference and returns `s`. `s` is not NULL.
@@ -202,8 +204,9 @@ enum sl_err shard_feed_next(struct shard *s, uint64_t order, uint64_t after,
 // now. `here` false: the thread may be of low priority, and pushes wait for
 // `fn`, so another one is to do the work. Those that call `fn`, also with
 // nothing new in the log, are shard_push, shard_push_finite, shard_follow,
-// shard_rates, shard_freeze and its like, and shard_close_round; `fn` must call
-// none of these for this shard, nor this: it would wait for itself.
+// shard_rates, shard_freeze, shard_freeze_as, shard_freeze_copy and
+// shard_close_round; `fn` must call none of these for this shard, nor this: it
+// would wait for itself.
 void shard_feed_wake(struct shard *s, void (*fn)(void *arg, bool here),
                      void *arg);
 // Notes that the follower has applied all operations up to number `applied`,
@@ -333,7 +336,8 @@ enum sl_err shard_decide(struct shard *s, uint64_t generation, uint64_t rounds,
                          bool skip, struct sl_error *err);
 
 // Returns true if the closure belongs to the open round of mode sync. False in
-// any other mode, or if the shard is closed, stopped or not admitted.
+// any other mode, if every step of the job is counted, or if the shard is
+// closed, stopped or not admitted.
 bool shard_round_open(struct shard *s, uint64_t closure);
 
 // Copies the parameters, as pull->wire, which is no code, and their version, of
@@ -392,7 +396,8 @@ enum sl_err shard_pull_show(struct shard *s, const struct wire_pull *pull,
 // coded_bytes of the shard in that code). reply->wire is WIRE_F32, and not
 // pull->wire, if the caller needs the whole parameters: the code is not
 // plan.down, pull->have (a version plus 1; 0: none) is of neither the present
-// version nor the one before, or pull->incarnation is not the shard's. Then it
+// version nor the one before, the change between them is not finite, or
+// pull->incarnation is not the shard's. Then it
 // has copied nothing, and *bytes means nothing. Errors as shard_pull.
 enum sl_err shard_pull_change(struct shard *s, const struct wire_pull *pull,
                               struct wire_pull_reply *reply, void *out,
@@ -422,7 +427,7 @@ struct shard_brief {
     // watermark that have some.
     uint64_t low, steps, sparse;
     struct once_counts counts;
-    struct rowset_counts tables; // of all tables together
+    struct rowset_counts tables; // of all tables together (tables_counts)
     uint64_t moments_of;         // closure of the moments plus 1; 0: none
 };
 
@@ -449,7 +454,9 @@ struct shard_image {
     struct moments_set *moments; // a reference; NULL: none
     uint64_t version;            // updates applied; 0: of shard_freeze_copy
     bool numbered; // has a sequence: later ones may be deltas to it
-    bool delta;    // of its tables only what changed since shard->chain
+    // Of its tables only what changed since shard->chain; false again after
+    // shard_image_kept.
+    bool delta;
 };
 
 // Takes values, slots, version and counted set at one instant (S1); pushes go
@@ -504,7 +511,8 @@ bool shard_image_rows(struct shard_image *image, size_t table,
 enum sl_err shard_image_walked(struct shard_image *image, size_t table,
                                struct sl_error *err);
 // Adds the image's file, which is durable, to the shard's chain: its hash, the
-// bytes of the records in it, and those of all of it. Before
+// bytes of tables in it (snap_written.table_bytes), and those of all of it. The
+// ids that went, which a delta has, are forgotten. Before
 // shard_image_release, at most once. An image without it leaves the chain as it
 // was if it is a delta, and without a file, so that a base is next, if it is a
 // base (T10). Does nothing for an image without a sequence, or if the chain

@@ -30,8 +30,8 @@
 struct shard_chain_link {
     struct wire_tag tag;
     uint8_t sha256[SHA256_BYTES]; // of the whole file
-    uint64_t bytes;               // of its records
-    uint64_t file_bytes;
+    uint64_t bytes;               // of its tables (snap_written.table_bytes)
+    uint64_t file_bytes;          // of all of it
 };
 
 struct shard_chain {

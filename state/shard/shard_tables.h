@@ -36,7 +36,8 @@ struct tables {
 // after a failure.
 enum sl_err tables_init(struct tables *out, const struct plan *plan,
                         struct sl_error *err);
-// Frees the sets and the account; *t is all zeroes then. All zeroes is allowed.
+// Frees the sets and the account, and gives free memory of the whole process
+// back to the system; *t is all zeroes then. All zeroes is allowed.
 void tables_release(struct tables *t);
 
 // The blocks of one message, as bytes in one piece.

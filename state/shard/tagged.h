@@ -85,16 +85,17 @@ enum tagged_answer {
 };
 
 // Looks for the mapped snapshot `tag`, not (0, 0); the answer says what the
-// caller does. *out is written for TAGGED_HERE only. TAGGED_OPEN may drop the
-// one that was opened first.
+// caller does. *out is written, and `w` not called, for TAGGED_HERE only.
+// TAGGED_OPEN, after which the caller must call tagged_opened, may drop the one
+// that was opened first.
 enum tagged_answer tagged_find(struct tagged *t, struct wire_tag tag,
                                struct tagged_waiter *w,
                                struct tagged_file **out);
 
-// Ends the opening of `tag` that TAGGED_OPEN began, and calls the waiters,
-// which get `rc`, `err` and each a reference of its own. On failure the next
-// tagged_find begins anew. With SL_OK it takes the caller's reference of
-// `file`; else `file` is not looked at.
+// Ends the opening of `tag` that TAGGED_OPEN began (asserted), and calls the
+// waiters, which get `rc`, `err` and each a reference of its own. On failure
+// the next tagged_find begins anew. With SL_OK it takes the caller's reference
+// of `file`; else `file` is not looked at.
 void tagged_opened(struct tagged *t, struct wire_tag tag, enum sl_err rc,
                    const struct sl_error *err, struct tagged_file *file);
 

@@ -29,13 +29,14 @@ struct update {
     size_t count;          // number of steps, at least 1
     bool elsewhere;        // a device has applied it; the shard only counts it
     const uint8_t *absent; // pieces without a gradient (wire_absent); not
-                           // looked at, nor counted, if `elsewhere`
+                           // looked at, nor counted, if `elsewhere` or skipped
     size_t absent_bytes;
 };
 
 // Applies and counts an update; a skipped one is only counted. Also copies the
 // values that the shard has then to `fresh` (space for all elements, or NULL),
-// but not if u->elsewhere. A feed does not get it, and tables are not updated.
+// but not if u->elsewhere: then the memory is behind from now on, unless the
+// update is skipped. A feed does not get it, and tables are not updated.
 // Returns SL_OK; SL_EUNAVAIL: the shard is closed, or not admitted (S5).
 // SL_ERANGE: the job has no such step. SL_ESTATE: a key is counted already
 // (S2), or the memory is behind and the update is not elsewhere. SL_ENOMEM.

@@ -66,8 +66,9 @@ enum sl_err archive_values(struct archive *a, struct fs *fs, const char *store,
                            uint64_t job, uint32_t shard, struct wire_tag tag,
                            struct tagged_file **out, struct sl_error *err);
 
-// Closes the files that were not asked for since the last sweep, as far as no
-// caller has a reference.
+// Drops the archive's reference to each file that was not asked for since the
+// last sweep: it is unmapped now, or with the last reference of a caller. May
+// take as long as the unmapping.
 void archive_sweep(struct archive *a);
 
 #endif

@@ -97,7 +97,8 @@ struct snap_written {
     struct wire_tag tag;
     char file[SNAP_NAME_BYTES];
     uint64_t bytes;
-    uint64_t table_bytes;         // of them, of records of tables
+    // of them, of tables (records, and in a delta ids that went) and of moments
+    uint64_t table_bytes;
     uint8_t sha256[SHA256_BYTES]; // hash of the file
     struct once once;             // counted set in the file (E1)
     struct wire_tag
@@ -251,9 +252,10 @@ struct snap_from {
 // snap_rows: then counted set and numbers stay those of the seed). Sources are
 // not changed. Errors but that of memory name the file or the variable; after
 // one the shard may be half filled and must be dropped. SL_ECORRUPT: a file has
-// another hash or does not fit the shard, or rows are in none of them;
-// SL_ENOENT: a file is missing. SL_ESTATE: the files have counted different
-// steps. SL_ECANCELED: from->stopped ended it. SL_EDENIED: weights may not be
+// another hash or does not fit the shard, or rows are in none of them, or in
+// two; SL_ENOENT: a file is missing. SL_ESTATE: the files have counted
+// different steps. SL_ECANCELED: from->stopped ended it; it is asked for
+// weights alone. Leaves shard->from as it is. SL_EDENIED: weights may not be
 // read; with from->secret, for which `err` must not be NULL, also if they
 // cannot be opened or checked for any other reason but from->stopped and
 // memory; *from->secret gets the reason.
@@ -309,13 +311,15 @@ struct snap_keep {
     bool chains; // the job has tables: files may be below those that are kept
 };
 
-// Reads a Keep into *out; out->tags is for sl_free, and out->chains is false:
-// the caller sets it. Returns SL_OK; SL_ENOMEM: there is nothing to free.
+// Reads a Keep into *out; out->tags is for sl_free, out->newest is (0, 0)
+// without tags, and out->chains is false: the caller sets it. Returns SL_OK;
+// SL_ENOMEM: there is nothing to free, and *out must not be used.
 enum sl_err snap_keep_read(struct snap_keep *out, const Sluice__V1__Keep *m);
 
-// Deletes the shard's snapshots that `keep` does not protect, nor any that is
-// below one that stays (T10); *removed counts them, also before a failure,
-// which ends it. If it cannot be read what is below a file that stays, nothing
+// Deletes the shard's snapshots that `keep` does not protect; with keep->chains
+// also those stay that are below one that stays (T10). *removed is set in any
+// case: it counts them, also before a failure, which ends it. If it cannot be
+// read what is below a file that stays, nothing
 // is deleted. In any case lets go of all that are mapped in `mapped` (NULL:
 // none are) and that `keep` does not protect, also of those with a file that
 // stays or was deleted before. A missing folder is empty. Returns SL_OK, or
