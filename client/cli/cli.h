@@ -71,9 +71,9 @@ int cli_main(int argc, char **argv);
 // Returns the verb called `name`; NULL: there is none. "help" is none.
 const struct cli_verb *cli_find(const char *name);
 
-// Returns the index in argv of the verb: the first word that is no flag and no
-// value of --config or of a flag of every verb (cli_globals); argc if there is
-// none.
+// Returns the index in argv of the verb: the first word that is no flag ("-" is
+// none) and no value of --config or of a flag of every verb (cli_globals); argc
+// if there is none.
 int cli_verb_index(int argc, char *const *argv);
 
 // Returns the exit code (enum cli_exit) that stands for `code`: OK for SL_OK;

@@ -79,8 +79,8 @@ enum sl_err list_names(enum list_kind kind, ProtobufCMessage *const *items,
 
 // Writes the `count` items to stdout in the form o->form; the kind must have
 // what that form needs (`row`, `name`). `reply` is the whole document, which
-// JSON and YAML show. Without items, OUT_TEXT and OUT_WIDE write `none` to
-// stderr instead.
+// JSON and YAML show. Without items, OUT_TEXT and OUT_WIDE write the line
+// `none` to stderr instead, and OUT_NAME and OUT_JSONL nothing: each is SL_OK.
 enum sl_err list_print(const struct out *o, enum list_kind kind,
                        const ProtobufCMessage *reply,
                        ProtobufCMessage *const *items, size_t count,

@@ -51,8 +51,9 @@ const char *out_color(const char *word);
 // 9,999, else what the terminal says from 20 on, else 80.
 int out_columns(void);
 
-// Returns the width of stdout in columns, for tables; 0, no bound, if stdout is
-// no terminal and $COLUMNS is not set.
+// Returns the width of stdout in columns, for tables, as out_columns finds that
+// of stderr; 0, no bound, if stdout is no terminal and $COLUMNS is not from 20
+// to 9,999.
 size_t out_room(void);
 
 // Returns how many columns text[bytes], which is UTF-8, takes on the screen:
@@ -74,7 +75,8 @@ enum sl_err out_put(struct buf *to, const char *text);
 void out_tell(const char *text, size_t len, const char *end);
 
 // Writes the lines of `text` to stderr, each as out_tell does, and no line end
-// behind the last that `text` has not.
+// behind the last that `text` has not; tabs and our own colours stay as they
+// are. Without memory it writes nothing.
 void out_tell_lines(const char *text);
 
 // Writes text[len] to stdout and flushes it. Characters that may not be shown

@@ -55,7 +55,8 @@ enum sl_err target_done(struct target *t, struct sl_error *err);
 void target_abort(struct target *t);
 
 // Opens target `named`, writes bytes[n] and finishes it, without a folder. A
-// file has the old or the new content, whole; a device may have got a part.
+// file has the old or the new content, whole, and after SL_OK it is durable; a
+// device may have got a part.
 enum sl_err target_write(const char *named, const void *bytes, size_t n,
                          struct sl_error *err);
 

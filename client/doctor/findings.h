@@ -52,7 +52,8 @@ enum sl_err findings_print(const struct findings *f, const struct out *out,
 // ---- checks of this machine (doctor_host.c)
 
 // Adds this program's version and build, and checks the three daemons beside
-// it: they are there and of our version. Lists the worker's devices.
+// it: FINDING_WARN if one is missing or of another version, FINDING_BAD if it
+// does not run. Lists the worker's devices.
 void doctor_programs(struct findings *f);
 // Lists the loaded libraries that matter, by their files' names, with versions;
 // adds a note on gRPC.
@@ -66,8 +67,9 @@ void doctor_limits(struct findings *f);
 // written instead. Waits for disks and S3. Removes the files that it writes,
 // also after a failure, but one in S3 may stay.
 void doctor_disks(struct findings *f, const struct conf *conf);
-// Checks the free space of the disk with `folder`, FINDING_BAD if there is next
-// to none; does nothing if it is missing.
+// Checks the free space of the disk with `folder`: FINDING_BAD below 64 MiB,
+// FINDING_WARN below 1 GiB or a fiftieth of the disk. Does nothing if the
+// folder is missing.
 void doctor_space(struct findings *f, const char *folder);
 
 // ---- checks of places (doctor_places.c)

@@ -74,14 +74,14 @@ const struct feed_file *table_feed_last(const struct table_feed *f);
 
 // Adds the table `x`, with all shards named and rows of f->dim numbers, of cut
 // `cut` from 1 on, which must not be the last one that was added: writes a base
-// if there is none, else a
-// delta, and beside it a base if one is due; then index.json. Fetches rows that
-// psservers have, by way of the folder (table_export_fetch). `job` is the name
-// of the job's folder in the store: SL_EEXIST if the feed has another one. The
-// feed is compared with index.json first: SL_ECORRUPT. After a failure *f lists
-// what it listed before, and this can be called again, which removes what the
-// failed call has left there; unless only files that are listed no more could
-// not be removed: then the cut is added.
+// if there is none, else a delta, and beside it a base if one is due; then
+// index.json; and then removes the files that it lists no more. Fetches rows
+// that psservers have, by way of the folder (table_export_fetch). `job` is the
+// name of the job's folder in the store: SL_EEXIST if the feed has another one.
+// The feed is compared with index.json first: SL_ECORRUPT. After a failure *f
+// lists what it listed before, and this can be called again, which removes what
+// the failed call has left there; unless only files that are listed no more
+// could not be removed: then the cut is added.
 enum sl_err table_feed_add(struct table_feed *f, struct table_export *x,
                            const char *job, uint64_t cut, struct sl_error *err);
 

@@ -51,26 +51,27 @@ void keras_release(struct keras *k); // all zeroes is allowed
 
 struct model;
 // Checks that masks of steps in `m`, the model of k->model, are those that the
-// file says. SL_ENOTSUP: a layer has another one. `err` may be NULL.
+// file says. SL_ENOTSUP: a layer has another one; the error names the layer,
+// not the file.
 enum sl_err keras_check_masks(const struct keras *k, const struct model *m,
                               struct sl_error *err);
 
 // Adds what the model was compiled with (optimizer; loss with from_logits and
 // label_smoothing; top_k, train.accumulate, evaluate.metrics and .top_k) and
-// the precision that it computes in to the job spec `spec`. What `said`, the
-// spec as the user wrote it, has already is left as it is; an optimizer without
-// a type in `said` changes the compiled one. Appends a line to `notes` for each
-// metric that is left out, or means something else than in Keras. `name` is the
-// file's, for errors: SL_ENOTSUP and SL_ENOMEM. After a failure `spec` and
-// `notes` may have a part of it.
+// the precision that it computes in to the job spec `spec`, which must have its
+// model: Muon looks there for embeddings. What `said`, the spec as the user
+// wrote it, has already is left as it is; an optimizer without a type in `said`
+// changes the compiled one. Appends a line to `notes` for each metric that is
+// left out, or means something else than in Keras. `name` is the file's, for
+// errors: SL_ENOTSUP and SL_ENOMEM. After a failure `spec` and `notes` may have
+// a part of it.
 enum sl_err keras_fill(json_t *spec, const json_t *said, const struct keras *k,
                        struct buf *notes, const char *name,
                        struct sl_error *err);
 
 // Adds the changes of images that the model begins with (k->augment itself, by
 // a reference) to data.train of `spec`, unless that has augment; without
-// data.train, says them in `notes`.
-// SL_ENOMEM.
+// data.train, says them in `notes`. SL_ENOMEM.
 enum sl_err keras_fill_augment(json_t *spec, const struct keras *k,
                                struct buf *notes, struct sl_error *err);
 

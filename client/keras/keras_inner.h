@@ -106,7 +106,8 @@ enum sl_err keras_call(struct keras_call *out, struct keras_graph *g,
 // Tensors are {"class_name": "__keras_tensor__", ...} or ["dense", 0, 0].
 const char *keras_tensor(const json_t *value, json_int_t at[2]);
 // Sets *layer and *call to what the tensor `value` comes from. SL_EINVAL: it is
-// no tensor of a layer in `numbers`, or the number of its call is none.
+// no tensor of a layer in `numbers`, or the number of its call is none; both
+// are untouched then.
 enum sl_err keras_source(uint32_t *layer, uint32_t *call,
                          const struct strmap *numbers, const json_t *value);
 
@@ -143,9 +144,12 @@ bool keras_recurrent(const char *class_name);
 // tensor.
 bool keras_takes_number(const char *class_name);
 
-// Makes *out a LayerSpec of `node`, without its inputs; its class must be
-// offered, or KERAS_SLICE. May set g->precision. The reference is the caller's.
-// SL_ENOTSUP: an argument, or how it is called, is not supported; SL_ENOMEM.
+// Makes *out a LayerSpec of `node`, one of g's, without its inputs; its class
+// must be offered, or KERAS_SLICE. Of a further call of a layer with variables
+// it has only type, name and shares. May set g->precision. The reference is the
+// caller's. SL_ENOTSUP: an argument, or how it is called, is not supported, or
+// the first call was with use_causal_mask and this is without, or the reverse;
+// SL_ENOMEM.
 enum sl_err keras_layer(json_t **out, struct keras_graph *g,
                         const struct keras_node *node);
 
@@ -166,8 +170,10 @@ enum sl_err keras_augment(json_t *to, struct keras_graph *g, uint32_t i);
 
 // Adds top_k, evaluate.metrics and evaluate.top_k of the compile_config
 // `compiled` (NULL: nothing) to `spec`, but for what `said` has of them, and a
-// line to `notes` for what is left out, as keras_fill does. Fails with
-// SL_ENOMEM only; `spec` and `notes` may then have a part of it.
+// line to `notes` for what is left out, as keras_fill does. Call it when the
+// loss and from_logits of the model are in `spec`: they decide what is left
+// out and noted. Fails with SL_ENOMEM only; `spec` and `notes` may then have a
+// part of it.
 enum sl_err keras_fill_metrics(json_t *spec, const json_t *said,
                                const json_t *compiled, struct buf *notes,
                                struct sl_error *err);
@@ -204,8 +210,8 @@ bool keras_same(const json_t *a, const json_t *b);
 bool keras_is(const json_t *value, const char *text);
 
 #define KERAS_TEXT 320
-// Writes `value` as JSON to `out`, cut where it is longer than any of Keras'
-// own objects. Returns `out`, which is "" without memory.
+// Writes `value` as JSON to `out`; what is longer than KERAS_TEXT is cut, and
+// ends in "...". Returns `out`, which is "" without memory.
 const char *keras_text(char out[KERAS_TEXT], const json_t *value);
 
 // Returns true if `object` belongs to Keras itself: no user has registered it,

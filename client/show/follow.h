@@ -65,7 +65,8 @@ enum sl_err follow_open(struct follow_stream **out, struct api_client *api,
 // Waits for the next event, for wait_ms at most (0 or more), and sets *event;
 // FOLLOW_NOTHING if there was none. Statuses that came since but the newest are
 // left out; its strings are as those of a reply (api.h). Dials again if the
-// stream broke. After FOLLOW_FAILED, and after the status of a job that has
+// stream broke, at once and without FOLLOW_AWAY while another address of a list
+// was not tried. After FOLLOW_FAILED, and after the status of a job that has
 // ended, the caller calls follow_close: the stream's end behind that status
 // would be told as FOLLOW_AWAY.
 void follow_next(struct follow_stream *f, int wait_ms,

@@ -23,10 +23,12 @@ struct tables_report {
     size_t unsaid; // of (shard, table): nothing was reported
 };
 
-// Makes *out from a status with its spec and shards: the sums of what the
-// shards have of each table, in a row for each table or, with `by_psserver`,
-// for each table and psserver that has a part of it. Shards that reported
-// nothing add to out->unsaid alone. Returns SL_OK or SL_ENOMEM.
+// Makes *out from a status with its spec (with a model) and shards: the sums of
+// what the shards have of each table, in a row for each table or, with
+// `by_psserver` and if there are shards, for each table and psserver that has a
+// part of it. Shards that reported nothing add to the row's `shards` and to
+// out->unsaid alone. *out need not be zeroed. Returns SL_OK; SL_ENOMEM, with
+// *out zeroes.
 enum sl_err tables_report_init(struct tables_report *out,
                                const Sluice__V1__JobStatus *s,
                                bool by_psserver);

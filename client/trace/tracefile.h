@@ -43,9 +43,9 @@ struct tracefile_sums {
 // Returns the sums of what was added so far.
 struct tracefile_sums tracefile_sums(const struct tracefile *t);
 
-// Returns the reason why the n-th process without spans (from 0) has none, and
-// sets *name to the process' name; NULL: there are no more, and *name is
-// untouched.
+// Returns the reason of the n-th (from 0) of the processes that said why they
+// have no spans, and sets *name to the process' name; NULL: there are no more,
+// and *name is untouched.
 const char *tracefile_missing(const struct tracefile *t, size_t n,
                               const char **name);
 

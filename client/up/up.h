@@ -60,13 +60,14 @@ struct up {
 // and SIGCHLD for good. *u need not be zeroed. The caller then sets u->ready,
 // to -1 without --detach, before up_run. SL_EEXIST: another process listens at
 // the address; SL_EINVAL: an address that is not local, or another wrong
-// setting; those of updir.h, gpus.h, child.h and the file system. On failure
-// up_release.
+// setting; SL_ERANGE: too many --data-root; those of updir.h, gpus.h, child.h
+// and the file system. On failure up_release.
 enum sl_err up_setup(struct up *u, const struct conf *conf,
                      struct sl_error *err);
 // Removes the children's pid files, sockets and locks, and the socket that they
-// report on, drops the folder's lock (updir_release) and frees. All children
-// must have ended.
+// report on, drops the folder's lock (updir_release) and frees; *u must not be
+// used again. Does not close u->ready, nor let the signals through. All
+// children must have ended.
 void up_release(struct up *u);
 
 // Sets *out to the children's environment: copies of `ours`, without what was
@@ -95,7 +96,7 @@ enum sl_err up_choose_address(char **out, const char *listen,
 bool up_detach(int *ready, int *code);
 // Tells the parent that all is ready, by u->ready, which is open. From here on
 // stdout and stderr go to DIR/log/up.log, or nowhere if it cannot be opened,
-// and stdin is empty.
+// and stdin is empty. u->ready stays open.
 void up_detached(struct up *u);
 
 // Runs the cluster until it is stopped (up.c), and waits so long; all children
@@ -105,7 +106,9 @@ void up_detached(struct up *u);
 // service manager, and calls up_detached if u->ready is not -1. Not ready
 // within a minute each, coordinator and rest, or a child that ends before:
 // CLI_EXIT_FAILED, and the cluster is taken down. SIGINT, SIGTERM or SIGHUP
-// stops it in order, the same one again kills. Called once, after up_setup.
+// stops it in order, the same one again kills. A child that dies later is told
+// of on stderr and started again (child_ended). Bounds all logs to --log-bytes
+// (logfile_bound) about once a second. Called once, after up_setup.
 void up_run(struct up *u);
 
 #endif

@@ -40,7 +40,8 @@ struct updir {
 // is held, and *d may be released.
 enum sl_err updir_open(struct updir *d, const char *path, struct sl_error *err);
 
-// Removes up.pid, address and lock. All zeroes is allowed.
+// Removes up.pid, address and lock, drops the lock and frees d->path, which is
+// NULL then. All zeroes is allowed.
 void updir_release(struct updir *d);
 
 // Returns the path DIR/name, with the name made as printf makes it; the caller
@@ -53,12 +54,12 @@ char *updir_path(const struct updir *d, const char *fmt, ...)
 enum sl_err updir_write(const struct updir *d, const char *name,
                         const char *text, struct sl_error *err);
 
-// Ends daemons that are left of a `sluice up` which was killed: by SIGTERM,
-// after grace_ms by SIGKILL. It finds them by their pid files and their
-// environment, says so for each on stderr, and removes all pid files of the
-// folder but up.pid, and all sockets in it. The folder must be locked
-// (updir_open). Waits for their end, after SIGKILL for 10 s at most. SL_ENOMEM,
-// and errors of listing the folder.
+// Ends daemons that are left of a `sluice up` which was killed, one after the
+// other: by SIGTERM, after grace_ms by SIGKILL. It finds them by their pid
+// files and their environment, says so for each on stderr, and removes all pid
+// files of the folder but up.pid, and all sockets in it. The folder must be
+// locked (updir_open). Waits for their end, after SIGKILL for 10 s at most.
+// SL_ENOMEM, and errors of listing the folder.
 enum sl_err updir_end_strays(const struct updir *d, int grace_ms,
                              struct sl_error *err);
 
