@@ -136,11 +136,13 @@ uint64_t coord_term(const struct coord *c);
 // silent or the same process. The stream of another process gets a Goodbye, an
 // older one of the same process ends without. Else the new one is SL_EEXIST, as
 // is, while its name is taken, a process that was replaced before and is
-// remembered. SL_ENOTSUP: it speaks another protocol; SL_EINVAL: a psserver
-// without an address; SL_ESTATE: it is of another cluster, or has seen a newer
-// term; SL_EIO: that term could not be journalled; SL_ENOMEM, after which the
-// old member may be gone; SL_EUNAVAIL: c is stopping, or has to stop before it
-// can send Welcome (SL_OK if only after that). On failure *err is the text for
+// remembered. Adds an event of a member that came, was replaced or was refused
+// (not for this last reason, want of memory, or because c is stopping).
+// SL_ENOTSUP: it speaks another protocol; SL_EINVAL: a psserver without an
+// address; SL_ESTATE: it is of another cluster, or has seen a newer term;
+// SL_EIO: that term could not be journalled; SL_ENOMEM, after which the old
+// member may be gone; SL_EUNAVAIL: c is stopping, or has to stop before it can
+// send Welcome (SL_OK if only after that). On failure *err is the text for
 // Goodbye.
 enum sl_err coord_attach(struct coord *c, uint64_t member,
                          const Sluice__V1__Hello *hello,
@@ -159,11 +161,12 @@ void coord_receive(struct coord *c, uint64_t member,
 // or once c is stopping.
 void coord_detach(struct coord *c, uint64_t member);
 
-// Does what is due by now: finds silent members, writes queued rows and waits
-// for the disk, begins cuts, gives leases, frees jobs that ended a while ago.
-// To be called at least every heartbeat_ms / 2. If the last call is more than
-// heartbeat_ms ago, the time since counts as the coordinator's own absence, and
-// no member is blamed for it.
+// Does what is due by now: finds silent members, and cuts off and removes those
+// that are silent for options.lease_ms (io.cut_off), writes queued rows and
+// waits for the disk, begins cuts, gives leases, frees jobs that ended a while
+// ago. To be called at least every heartbeat_ms / 2. If the last call is more
+// than heartbeat_ms ago, the time since counts as the coordinator's own
+// absence, and no member is blamed for it.
 void coord_tick(struct coord *c);
 
 // ---- clients. Replies are messages of the heap: wire_free. After a failure a
@@ -172,30 +175,33 @@ void coord_tick(struct coord *c);
 // SL_ESTATE: several have the name. A job that ended a while ago is read from
 // the journal; if that fails, which is fatal, its error is returned. Calls that
 // change something fail with SL_EUNAVAIL if c is stopping, with SL_EIO if the
-// journal could not be written; coord_get, coord_find and coord_changes still
-// answer while c is stopping.
+// journal could not be written (coord_submit, coord_delete: with the journal's
+// error); coord_get, coord_find and coord_changes still answer while c is
+// stopping.
 
 // Begins to read, on a pool thread, the manifest that `request` resumes from,
 // since the store may be slow. Returns true if that has begun: then ready(arg)
 // is called on the loop, once, perhaps after coord_free, and one coord_submit
 // from there, of the same request, after a coord_ask_as, takes what was read.
-// Returns false if there is nothing to wait for, or memory is short: call
-// coord_submit now, which waits itself for what it has to read. `request` is
-// borrowed for the call.
+// Returns false if there is nothing to wait for, the caller (coord_ask_as,
+// which comes before this as well) cannot have it, memory is short or c is
+// stopping: call coord_submit now, which waits itself for what it has to read.
+// `request` is borrowed for the call.
 bool coord_submit_reads(struct coord *c,
                         const Sluice__V1__SubmitRequest *request,
                         void (*ready)(void *arg), void *arg);
 
-// Accepts a job, journals it and begins it; or with dry_run explains how it
-// would be placed, in a *reply with job 0, whatever its request_id. A repeated
-// request_id with the same spec has the same answer, with reply->existed.
-// SL_EINVAL: the spec, with the key; SL_EEXIST: the request_id came with
-// another spec or from another tenant; SL_EBUSY: the tenant's quota; SL_ESTATE:
-// the job could not be resumed, or never end, or the request_id is of a job
-// that cannot be read; SL_ENOENT, SL_EDENIED, SL_EIO, SL_ECORRUPT, SL_ENOTSUP:
-// what it resumes from is not there, not in the store, cannot be read, or is of
-// a newer version; SL_EUNAVAIL: c is stopping, or that has changed: submit
-// again.
+// Accepts a job, journals it, adds an event and begins it, which does not fail
+// the call: if the journal fails then, SL_OK is returned all the same. Or with
+// dry_run explains how it would be placed, in a *reply with job 0, whatever its
+// request_id. A repeated request_id with the same spec has the same answer,
+// with reply->existed. SL_EINVAL: the spec, with the key; SL_EEXIST: the
+// request_id came with another spec or from another tenant; SL_EBUSY: the
+// tenant's quota; SL_ESTATE: the job could not be resumed, or never end, or the
+// request_id is of a job that cannot be read; SL_ENOENT, SL_EDENIED, SL_EIO,
+// SL_ECORRUPT, SL_ENOTSUP: what it resumes from is not there, not in the store,
+// cannot be read, or is of a newer version; SL_EUNAVAIL: c is stopping, or that
+// has changed: submit again.
 enum sl_err coord_submit(struct coord *c,
                          const Sluice__V1__SubmitRequest *request,
                          Sluice__V1__SubmitReply **reply, struct sl_error *err);
@@ -215,10 +221,12 @@ enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
                        Sluice__V1__JobStatus **reply, struct sl_error *err);
 
 // Asks for a cut that holds what is counted now; the job goes on. *reply has a
-// published cut that suffices, or says what the cut waits for, and with `begun`
-// that this call wished for more than was wished before: the caller asks again
-// later with what the reply says (request->asked). It also lists what suspect
-// workers contributed. SL_ESTATE: the job cannot make a cut, and why.
+// published cut that suffices, without its shards, or says what the cut waits
+// for ("": only for its shards' files), and with `begun` that this call wished
+// for more than was wished before: the caller asks again later with what the
+// reply says (request->asked). It also lists what suspect workers contributed.
+// SL_ESTATE: the job cannot make a cut, and why; not if a published one grants
+// request->asked.
 enum sl_err coord_checkpoint(struct coord *c,
                              const Sluice__V1__CheckpointRequest *request,
                              Sluice__V1__CheckpointReply **reply,
@@ -233,19 +241,21 @@ enum sl_err coord_pause(struct coord *c,
                         const Sluice__V1__PauseRequest *request,
                         Sluice__V1__JobStatus **reply, struct sl_error *err);
 
-// Ends the pause of a job, also one that the coordinator set for want of
-// memory: then its psservers' losses are forgotten, and its shards are asked
-// for again. A job without a pause stays as it is. *reply is its status.
-// SL_ESTATE: the job has ended, or is paused by I7.
+// Ends the pause of a job, or the wish for one, also one that the coordinator
+// set for want of memory: then its shards are asked for again. Forgets the
+// losses of its psservers in any case (memory.h); else a job without a pause
+// stays as it is. *reply is its status. SL_ESTATE: the job has ended, or is
+// paused by I7.
 enum sl_err coord_resume(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__JobStatus **reply, struct sl_error *err);
 
 // Deletes an ended job with its rows, its checkpoints and its curves, and tells
-// psservers to delete its files, those that are away when they attach;
-// manifests are removed later. Adds an event and calls io.changed; older events
-// stay. Or gives up a job that the journal does not know (behind_delete), for a
-// caller that sees all tenants. SL_ESTATE: the job has not ended, or another
-// job still needs its files; SL_EBUSY: a checkpoint of it is being written.
+// psservers to delete its files, those that are away when they attach, and in
+// allreduce the workers that are attached; manifests are removed later. Adds an
+// event and calls io.changed; older events stay. Or gives up a job that the
+// journal does not know (behind_delete), for a caller that sees all tenants.
+// SL_ESTATE: the job has not ended, or another job still needs its files;
+// SL_EBUSY: a checkpoint of it is being written.
 enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__DeleteReply **reply, struct sl_error *err);
 

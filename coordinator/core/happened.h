@@ -22,7 +22,7 @@ void happened(struct coord *c, enum event_kind kind, const struct member *m,
               const char *fmt, ...) HAPPENED_FORMAT(4);
 
 // Adds an event that a peer can cause again and again, unless one with the same
-// kind, member and text is among the last few and no older than a minute.
+// kind, member and text is among the last 32 events and no older than a minute.
 // `member` is the member's name; "": none.
 void happened_once(struct coord *c, enum event_kind kind, const char *member,
                    const char *fmt, ...) HAPPENED_FORMAT(4);

@@ -348,9 +348,9 @@ void job_release_work(struct job *job);
 // that is not placed and has job_samples, and what its mode sets up then. Takes
 // the layout message on success; its pieces lie in shards below `shards`, which
 // is not 0. names[s] is the psserver of shard s ("" of a part on workers), and
-// is copied. Raises job->changes; journals nothing. SL_EINVAL: the schedule is
-// invalid; SL_ENOMEM. On failure the job is not placed, and only its schedule
-// is set.
+// is copied. Raises job->changes; journals nothing. SL_EINVAL, SL_ERANGE: the
+// schedule is invalid (schedule_check); SL_ENOMEM. On failure the job is not
+// placed, and only its schedule is set.
 enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
                       const char *const *names, uint32_t shards,
                       struct sl_error *err);
@@ -455,7 +455,8 @@ bool job_cut_complete(const struct job *job);
 enum sl_err job_add_cut(struct job *job, const struct job_cut *cut);
 
 // Removes and releases job->cuts.list[index], index < job->cuts.count; later
-// cuts move down by one. Journals nothing, and no file is removed.
+// cuts move down by one. Journals nothing, removes no file, and leaves
+// job->changes.
 void job_remove_cut(struct job *job, size_t index);
 
 // Frees what `cut` owns and leaves it all zeroes.

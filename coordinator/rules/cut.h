@@ -187,9 +187,10 @@ struct cut_wish {
 // the other one, made or not.
 struct cut_wish cut_wish_both(struct cut_wish a, struct cut_wish b);
 
-// Returns true if cut `n`, which holds `steps` steps, grants the wish *w, which
-// must be made (w->made). A cut that is `complete`, with all steps of the job,
-// grants any wish.
+// Returns true if cut `n`, which holds `steps` steps, grants the wish *w: it
+// holds w->steps or more, or its number is above w->after. A cut that is
+// `complete`, with all steps of the job, grants any wish. Does not look at
+// w->made: any cut grants a wish of zeroes.
 bool cut_grants(const struct cut_wish *w, uint64_t n, uint64_t steps,
                 bool complete);
 

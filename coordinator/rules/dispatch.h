@@ -95,7 +95,7 @@ enum work_kind {   // numbers as in LeaseKind of coord.proto
 };
 
 struct dispatch_worker {
-    uint32_t leases; // leases that it holds, of all jobs
+    uint32_t leases; // leases that it computes (member.h), of all jobs
     uint32_t most;   // leases that it may hold
     bool ready;      // heard of, not draining, not pausing
     bool external;   // runs external models, and only those

@@ -50,9 +50,9 @@ struct meeting_now {
 bool meeting_ends(struct meeting *m, const struct meeting_now *now,
                   uint64_t now_ms);
 
-// Returns half of the median of `count` times of a contribution, in
-// milliseconds, rounded down: how long a round waits whose job says nothing of
-// it. 0 if `count` is 0. Sorts the times.
+// Returns half of the median (of an even number the upper one) of `count` times
+// of a contribution, in milliseconds, rounded down: how long a round waits
+// whose job says nothing of it. 0 if `count` is 0. Sorts the times.
 uint64_t meeting_grace_ms(double *times_ms, uint32_t count);
 
 #endif

@@ -33,12 +33,14 @@ struct job_cuts {
     struct cut *now;   // being made, or NULL
     uint64_t after_ms; // no cut is begun before (after a failure),
     uint64_t turn_ms;  // no cut for which no stop or pause waits (cuts_wait)
-    char *why;         // why the last cut was given up; owned; NULL: it was not
-    uint64_t round;    // ring: the round that it is of; 0: the present one
-    uint32_t misses;   // ring: cuts missed in a row,
-    uint64_t seen;     // and the round of a rank at the last miss
-    uint64_t last_ms;  // when the last cut was published or the job ran
-    uint64_t last;     // highest number used
+    // Why the last cut was given up, or is late; owned; NULL: neither. A
+    // published cut clears it.
+    char *why;
+    uint64_t round;       // ring: the round that it is of; 0: the present one
+    uint32_t misses;      // ring: cuts missed in a row,
+    uint64_t seen;        // and the round of a rank at the last miss
+    uint64_t last_ms;     // when the last cut was published or the job ran
+    uint64_t last;        // highest number used
     struct job_cut *list; // those that are kept, oldest first; owned
     size_t count;
     uint64_t published; // ever
@@ -49,11 +51,11 @@ struct job_cuts {
 };
 
 // Moves the job's cut forward: publishes it if it can be, asks shards again
-// that are late or gives it up, or begins one that is due. Does nothing while
-// the cut is being written; begins none while the job is PLACING or not served,
-// before job->cuts.after_ms, or while a move has its turn (cuts_wait). The job
-// must be placed and not have ended; it may have ended afterwards
-// (publish_cut).
+// that are late (job->cuts.why says which) or, in allreduce or without memory,
+// gives it up, or begins one that is due. Does nothing while the cut is being
+// written; begins none while the job is PLACING or not served, before
+// job->cuts.after_ms, or while a move has its turn (cuts_wait). The job must be
+// placed and not have ended; it may have ended afterwards (publish_cut).
 void cuts_check(struct coord *c, struct job *job);
 
 // Returns true if a cut would hold more steps than the last one, and can be
@@ -95,8 +97,9 @@ bool cuts_awaited(const struct job *job);
 void cuts_wait(struct coord *c, struct job *job, uint64_t ms);
 
 // Gives up job->cuts.now, which must be there and not being written yet, and
-// frees it; `why` is kept as job->cuts.why, logged, and an event. The next cut
-// waits CUT_RETRY_MS; wishes for one stay, and a ring's misses are forgotten.
+// frees it; `why` is kept as job->cuts.why, logged, and an event. Counts it
+// (FIGURES_GIVEN_UP), and raises job->changes. The next cut waits CUT_RETRY_MS;
+// wishes for one stay, and a ring's misses are forgotten.
 void cuts_give_up(struct coord *c, struct job *job, const char *why);
 
 // Gives up job->cuts.now as cuts_give_up does, but the next cut may begin at

@@ -54,7 +54,8 @@ void excluded_judge(struct coord *c, struct member *m, struct job *job);
 
 // Returns true if numbers that are not finite are the fault of worker m, not of
 // the job: m is excluded now, or it alone has them (conduct_alone) while
-// another worker can go on. False without memory.
+// another worker can go on. False without memory. Makes m's record of conduct
+// if there is none, as excluded_readmit does.
 bool excluded_excuses(const struct coord *c, struct member *m,
                       const struct job *job);
 

@@ -98,12 +98,12 @@ void leases_take_back(struct coord *c, struct member *m, struct work *w,
 // CANCELED, and stay until job_release_work. Sends nothing: end_job does.
 void leases_cancel(struct coord *c, struct member *m, struct job *job);
 
-// Frees what is not needed any more of w, which is not leased. A copy is freed,
-// and so is a training closure or place that is neither leased nor remembered
-// and has no copy: if it is DONE, its blame is removed from the journal. A
-// range of the running evaluation waits to be leased again, or is freed if its
-// result is taken. A probe stays. Afterwards w may be gone, and the closure
-// that it is a copy of.
+// Frees what is not needed any more of w; nothing while w is leased. A copy is
+// freed, and so is a training closure or place that is neither leased nor
+// remembered and has no copy: if it is DONE, its blame is removed from the
+// journal. A range of the running evaluation waits to be leased again, or is
+// freed if its result is taken. A probe stays. Afterwards w may be gone, and
+// the closure that it is a copy of.
 void leases_settle(struct coord *c, struct work *w);
 
 // Takes from worker m all leases of the job, each as leases_revoke does: their

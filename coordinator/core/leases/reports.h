@@ -61,8 +61,10 @@ void reports_hand_back(struct coord *c, struct member *m,
 
 // Takes the metrics that a rank reports with its rounds, if the message has
 // some and the rank has a place of that job; its doubt of the job is over by
-// that (doubts_over). To be called before the mode takes the message, which may
-// begin an evaluation of the training until then.
+// that (doubts_over). The first one beyond the round of the cut under way notes
+// that the cut holds the training until then (monitor_cut). To be called before
+// the mode takes the message, which may begin an evaluation of the training
+// until then.
 void reports_ring_step(struct coord *c, struct member *m,
                        const Sluice__V1__RingStep *message);
 

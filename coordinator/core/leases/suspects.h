@@ -69,8 +69,8 @@ enum suspects_said { SUSPECTS_NOTHING, SUSPECTS_AGREES, SUSPECTS_DIFFERS };
 // `round` is the number of slots in a round of the job, as in votes_take.
 // Returns SUSPECTS_DIFFERS if a result of an independent worker differs from
 // it, or a worker was found wrong; else SUSPECTS_AGREES if one agrees;
-// SUSPECTS_NOTHING if there is none to compare, m's result of that slot was
-// taken before, or m is suspect already.
+// SUSPECTS_NOTHING if there is none to compare, m's result is not taken
+// (votes_take), as where one of that slot was before, or m is suspect already.
 enum suspects_said suspects_vote(struct coord *c, struct member *m,
                                  struct job *job, uint32_t round,
                                  const Sluice__V1__Repeat *repeat);

@@ -40,10 +40,12 @@ struct job_rounds {
     uint64_t at;      // and `counted` then
 };
 
-// Does what is due now in the ring: counts rounds, puts a rank out (excluded,
-// it loses its leases of the job), opens a generation, which gives up a cut
-// that is not being written, or begins one, not while a cut is being written.
-// May end the job. Does nothing for a job that is not placed, has ended, or is
+// Does what is due now in the ring: counts rounds, which forgives its ranks'
+// blame, removes JOB_WARN_REACH, tells shards beside it (ring_rows_decide) and
+// compares results of audits (ring_audit_vote); puts a rank out (excluded, it
+// loses its leases of the job), opens a generation, which gives up a cut that
+// is not being written, or begins one, not while a cut is being written. May
+// end the job. Does nothing for a job that is not placed, has ended, or is
 // paused by I7.
 void rings_check(struct coord *c, struct job *job);
 

@@ -33,8 +33,9 @@ struct behind_job {
 
 // Pauses the job until the coordinator is started anew; *why says what was
 // seen. Takes its leases back, gives up its cut unless that is being written,
-// and no shard counts as served from then on; adds an event. Journals nothing.
-// A job that has ended, or is paused by I7 already, stays as it is.
+// and no shard counts as served from then on, so the map changes
+// (shards_flush_map); adds an event. Journals nothing. A job that has ended, or
+// is paused by I7 already, stays as it is.
 void behind_pause(struct coord *c, struct job *job, const struct sl_error *why);
 
 // Returns true if this journal never gave the job number, which a psserver

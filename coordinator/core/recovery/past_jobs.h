@@ -23,10 +23,11 @@
 
 // Sets *out to the job of this number, whether it has ended or not: the job in
 // memory, which is whole, or one that is made from the journal, as far as
-// `part` says. Every job that was opened needs ended_close, and is valid until
-// then. A failure leaves *out untouched. SL_ENOENT: there is no such job; which
-// tenant asks does not count. Of a job in memory that has ended, journals first
-// what shards reported last; a failure of that shows in c->dead alone (SL_OK).
+// `part` says; if its rows cannot be read, that is noted (ended_unreadable).
+// Every job that was opened needs ended_close, and is valid until then. A
+// failure leaves *out untouched. SL_ENOENT: there is no such job; which tenant
+// asks does not count. Of a job in memory that has ended, journals first what
+// shards reported last; a failure of that shows in c->dead alone (SL_OK).
 enum sl_err ended_open(struct coord *c, uint64_t id, enum load_part part,
                        struct job **out, struct sl_error *err);
 // Frees a job that ended_open has read; leaves one that is in memory. NULL is

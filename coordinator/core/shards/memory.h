@@ -48,11 +48,12 @@ void memory_placed(struct coord *c, struct job *job);
 void memory_replicas(struct coord *c, struct job *job);
 
 // Counts, for each job with shards on psserver m, which was just attached, that
-// an earlier process of m was lost, if it was another one. If there were
-// MEMORY_LOSSES of them for nothing, holds the job that needs most of m
-// (pause_hold), provided that m has said its memory and all shards there need a
-// fourth of it or more; and forgets the losses of these jobs on m in any case.
-// Renews the warnings of these jobs. Without memory does nothing.
+// an earlier process of m was lost, if it was another one; not for a job that
+// is held or paused by I7. If there were MEMORY_LOSSES of them for nothing,
+// holds the job that needs most of m (pause_hold), with an event, provided that
+// m has said its memory and all shards there need more than a fourth of it; and
+// forgets the losses of all jobs on m in any case. Renews the warnings of jobs
+// with shards or replicas on m. Without memory does nothing.
 void memory_came(struct coord *c, const struct member *m);
 
 // Forgets the losses of psserver m, which has left in order.

@@ -137,9 +137,10 @@ struct job *shards_hello(struct coord *c, struct member *m,
                          const Sluice__V1__ShardHello *hello);
 
 // Admits a shard beside a ring, which said this hello, to the ring's generation
-// with its base, and sends m Admit and Keep; the map changes. The number is in
-// the journal (R1); the evidence is that of all of the state, once a rank has
-// told it.
+// with its base, takes its counts from the hello, and sends m Admit, Keep and
+// the reduced rates (monitor_admits); the map changes. The number is in the
+// journal (R1); the evidence is that of all of the state, once a rank has told
+// it.
 void shards_settle(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__ShardHello *hello);
 
