@@ -107,11 +107,12 @@ struct coord_options {
 };
 
 // Makes a coord: takes the next term first, settles open intents (K6), loads
-// the jobs; only then may members and clients be let in. Waits for the disk.
-// *options and *io are copied, what they point at is borrowed until coord_free.
-// SL_ESTATE: the store is not the one that it was (cluster.h); else the errors
-// of journal.h, of the store (stored.h), and SL_ENOMEM. A failure leaves *out
-// untouched and does not call io.fatal, but the term may be taken.
+// the jobs, adds an event; only then may members and clients be let in. Waits
+// for the disk. *options and *io are copied, what they point at is borrowed
+// until coord_free. SL_ESTATE: the store is not the one that it was
+// (cluster.h); else the errors of journal.h, of the store (stored.h), and
+// SL_ENOMEM. A failure leaves *out untouched and does not call io.fatal, but
+// the term may be taken.
 enum sl_err coord_new(struct coord **out, const struct coord_options *options,
                       const struct coord_io *io, struct sl_error *err);
 // Frees c; ends no stream and no job, and waits for nothing: what io.work runs

@@ -275,8 +275,9 @@ struct job {
 // Makes a job of this mode: JOB_PLACING, not placed, and in no list or map yet;
 // calls mode->made. Copies name and request id (NULL: ""), takes over the spec,
 // a heap message, and borrows `mode` for good. The spec has `train`; its model
-// and optimizer may be NULL. For job_free. NULL: no memory, and the spec is
-// still the caller's.
+// and optimizer may be NULL. The caller sets submitted_us and, for a job that
+// goes on, map.version. For job_free. NULL: no memory, and the spec is still
+// the caller's.
 struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
                     const char *name, const char *request_id,
                     Sluice__V1__JobSpec *spec, const struct mode *mode);

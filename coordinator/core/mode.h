@@ -118,8 +118,8 @@ struct mode {
     bool (*refuse)(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__SnapshotReport *report);
     // Does what is due of the job's rings (their generations), or of its open
-    // rounds (their ends). May end the job. Called often, and for jobs that are
-    // not placed as well.
+    // rounds (their ends). May end the job. Called often, also for jobs that
+    // are not placed, and perhaps once c is dead.
     void (*check)(struct coord *c, struct job *job);
     // Takes back leases of rounds behind the open one, if a slot of that has no
     // worker, and of rounds too far ahead (Y4).

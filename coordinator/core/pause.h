@@ -9,7 +9,8 @@
 // are: they are admitted, asked and cut as ever. A ring has its state on its
 // workers alone, and begins again from the last cut: a cut of it that is not
 // being written yet is given up. The pause is in the journal before any member
-// is notified. What begins or ends a pause, or a wish for one, adds an event.
+// is notified. What begins or ends a pause, or a wish for one, adds an event
+// and raises job->changes.
 //
 // (I7's job.behind.paused is another thing: such a job is not touched at all.)
 //

@@ -55,7 +55,7 @@ struct work {
     uint32_t closures;      // Lease.closures of this attempt
     struct work_sums sums;  // WORK_RING: what its holder sums with others
     struct busy_times did;  // times of this attempt that were added already
-    uint64_t leased_us;     // wall clock
+    uint64_t leased_us;     // wall clock of the feed; 0: there is none
     const char *ended; // how the last attempt ended, for people; NULL: none did
     uint64_t moved_ms; // when the holder last made progress, or began
     // when shards last had counted more of it, or as moved_ms

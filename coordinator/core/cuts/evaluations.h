@@ -49,7 +49,8 @@ bool evaluations_pending(const struct job *job);
 void evaluations_need(const struct job *job, bool *needed);
 
 // Returns how many marks of evaluate.every_steps are reached with `steps`
-// steps; 0 if the job is evaluated by epochs, or not at all.
+// steps; 0 if the job is evaluated by epochs, or not at all. The spec has
+// `evaluate`, as spec_check leaves it; the job is placed.
 uint32_t evaluations_marks(const struct job *job, uint64_t steps);
 
 // Returns the closure at or above which none may be issued before the next

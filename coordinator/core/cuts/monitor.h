@@ -66,9 +66,10 @@ void monitor_cut(struct job *job, uint64_t cut);
 // steps were counted, or if no cut until this one was noted in this term.
 struct journal_trained monitor_until(const struct job *job, uint64_t cut);
 
-// Removes the sums of training until this cut, which was just evaluated, and
-// queues the job's counters for the journal. Returns SL_OK, or the journal's
-// error with its text in c->err; the sums are gone in any case.
+// Removes the sums of training that monitor_until returns for this cut, which
+// was just evaluated, and queues the job's counters for the journal. Returns
+// SL_OK, or the journal's error with its text in c->err; the sums are gone in
+// any case.
 enum sl_err monitor_begin_range(struct coord *c, struct job *job, uint64_t cut);
 
 // Judges the evaluation `row` by the job's callbacks. `next` is

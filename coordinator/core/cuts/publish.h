@@ -3,7 +3,8 @@
 // then exists.
 //
 //   journal: intent | pool thread: manifest, durable | journal: outcome
-//   -> old cuts dropped, Keep to the psservers, c->cut_settled
+//   -> an event, old cuts dropped, Keep to those that have files of the job,
+//   and c->cut_settled, unless the job has ended
 //
 // Whether a failed write left a file is only known once the store was looked
 // at: if it does not answer it is asked again every CUT_RETRY_MS, and meanwhile

@@ -55,11 +55,12 @@ bool leases_is_place(const struct work *w);
 // Leases w to worker m as a new attempt, a copy as its original's; sends it
 // JobOpen first if it does not have the job, or has it from before it was
 // placed. send_leases sends the lease itself. The caller has checked that m is
-// ready, may hold one more and suits the job; a training closure is of a placed
-// job, and if an attempt of it was begun before, counts as retried, with an
-// event. Returns true; false if memory is short or w is not WAITING: then w is
-// not leased, but JobOpen may be sent and a place in a group taken; the caller
-// gives w to leases_settle.
+// ready, may hold one more and suits the job, and sets w->norm_most and
+// w->closures afterwards; a training closure is of a placed job, and if an
+// attempt of it was begun before, counts as retried, with an event. Returns
+// true; false if memory is short or w is not WAITING: then w is not leased, but
+// JobOpen may be sent and a place in a group taken; the caller gives w to
+// leases_settle.
 bool leases_give(struct coord *c, struct member *m, struct work *w);
 
 // Returns the lease of this attempt of job `job` that the member holds; NULL:

@@ -75,7 +75,7 @@ enum suspects_said suspects_vote(struct coord *c, struct member *m,
                                  struct job *job, uint32_t round,
                                  const Sluice__V1__Repeat *repeat);
 
-// Returns the number of workers that are suspect.
+// Returns the number of workers that are suspect, attached or not.
 uint64_t suspects_count(const struct coord *c);
 
 // Sets m->audit to what the job's audits came to; leaves it NULL if the job is

@@ -47,9 +47,9 @@ bool behind_knows_not(struct coord *c, uint64_t job);
 
 // Skips, at the start, the numbers up to the highest one of a job that has a
 // folder in the store (c->stored), so that no new job gets them, whether or not
-// psservers show these jobs by then; journals that. A number more than 65536
-// above all is ignored. Returns SL_OK, or an error of the store or the journal,
-// which is not fatal here.
+// psservers show these jobs by then; logs and journals that. A number more than
+// 65536 above all is ignored. Returns SL_OK, or an error of the store or the
+// journal, which is not fatal here.
 enum sl_err behind_skip_stored(struct coord *c, struct sl_error *err);
 
 // Lists the job of m's hello, which the journal does not know, once for each

@@ -12,12 +12,13 @@
 
 #include "coordinator/core/coord_inner.h"
 
-// Takes the next term, then loads c->cluster, drained members, what suspects
-// contributed, records of ended jobs, and all others, which are PLACING then,
-// with one restart more in their counters, in the journal; settles open intents
-// (K6), pauses jobs by I7, and skips numbers of jobs that only the store knows.
-// Once, for a coord that is otherwise empty, with c->stored there. After a
-// failure c can only be freed, and the term may be taken.
+// Takes the next term, tells it the feed (feed_begin_term) where others stand
+// by, then loads c->cluster, drained members, what suspects contributed,
+// records of ended jobs, and all others, which are PLACING then, with one
+// restart more in their counters, in the journal; settles open intents (K6),
+// pauses jobs by I7, and skips numbers of jobs that only the store knows. Once,
+// for a coord that is otherwise empty, with c->stored there. After a failure c
+// can only be freed, and the term may be taken.
 enum sl_err recover_coord(struct coord *c, struct sl_error *err);
 
 #endif

@@ -54,7 +54,8 @@ bool replicas_lag(struct coord *c, const struct member *m,
                   const Sluice__V1__ReplicaReport *report);
 
 // Has the replicas of shards take over that psserver m served, which is silent
-// or gone, and takes m's own out of the set, where their shards are served.
+// or gone, and takes m's own out of the set, where their shards are served. To
+// be called after shards_down and moves_left.
 void replicas_left(struct coord *c, const struct member *m);
 
 // Has replicas take over from owners that have not come back or are to leave,

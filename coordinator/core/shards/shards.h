@@ -154,8 +154,9 @@ void shards_report(struct coord *c, struct member *m,
                    const Sluice__V1__ShardReport *report);
 
 // Answers the job's hellos that waited for a manifest (K5), once that is
-// settled, as shards_hello would; drops those of members that have gone, and
-// all if the job is paused by I7. The caller calls advance_job afterwards.
+// settled, as shards_hello would, which may end the job; drops those of members
+// that have gone, and all if the job is paused by I7. The caller calls
+// advance_job afterwards.
 void shards_retry(struct coord *c, struct job *job);
 
 // Notes that psserver m, which is silent or gone, serves its shards no more,

@@ -3,8 +3,9 @@
 // take rows away for new ones, or leave most gradients without a row.
 //
 // Once a minute the sums over all shards are compared with those of the minute
-// before. A warning stays in the job's status until a minute without its cause;
-// its event comes with the first one, and again after an hour.
+// before. A warning stays in the job's status until a minute without its cause,
+// with the numbers of the first look; new numbers and an event come after an
+// hour.
 //
 // Threads  the loop.
 // Memory   job->tables.done, made by the first look, is freed with the job. No
