@@ -150,9 +150,9 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
                          enum member_claim claim, struct sl_error *err);
 
 // Takes any message of a member but Hello, as a sign of life as well; a silent
-// member is back by that. Acknowledges a heartbeat; gives leases to workers
-// that may have some by now. Ignores a message of a member that is not attached
-// (any more), and any once c is stopping.
+// member is back by that, with an event. Acknowledges a heartbeat; gives leases
+// to workers that may have some by now. Ignores a message of a member that is
+// not attached (any more), and any once c is stopping.
 void coord_receive(struct coord *c, uint64_t member,
                    const Sluice__V1__AttendUp *message);
 

@@ -18,12 +18,12 @@
 
 // Ends a job as `how`: FINISHED, FAILED or STOPPED, where its state may be
 // followed by that (job_moves; asserted). A job that has ended already stays as
-// it is. Takes its leases from workers, gives up a cut that is not being
-// written, adds the last point of its curve, and waits for the journal's disk;
-// then adds an event, tells workers to drop the job and psservers to close its
-// shards, and calls io.changed. The next queued job has its turn with the next
-// serve_workers. Works and the running evaluation of the job are freed:
-// pointers to them are gone.
+// it is. Counts its last closures (figures_job), takes its leases from workers,
+// gives up a cut that is not being written, adds the last point of its curve,
+// and waits for the journal's disk; then adds an event, tells workers to drop
+// the job and psservers to close its shards, and calls io.changed. The next
+// queued job has its turn with the next serve_workers. Works and the running
+// evaluation of the job are freed: pointers to them are gone.
 void end_job(struct coord *c, struct job *job, enum job_state how,
              const char *reason);
 

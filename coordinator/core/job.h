@@ -86,10 +86,11 @@ enum job_warning {
     JOB_WARN_METRICS,    // a worker reports impossible metrics
     JOB_WARN_VALUES,     // parameters are not finite
     JOB_WARN_EVALUATION, // the last evaluation failed
-    JOB_WARN_DATA,       // a worker cannot read the data
+    JOB_WARN_DATA,       // a worker reports against the job or its data
     JOB_WARN_SAMPLE,     // a sample is not finite
     JOB_WARN_BAD,        // samples cannot be read, and are passed over
-    JOB_WARN_REACH,      // no worker moves: one cannot reach a psserver
+    // no worker gets on, as one cannot reach a psserver; or ranks cannot sum
+    JOB_WARN_REACH,
     JOB_WARN_MEMORY,     // a psserver has less memory than its shards need
     JOB_WARN_KERNELS,    // two workers compute it with different kernels
     JOB_WARN_FULL,       // a full table takes rows away for new ones

@@ -63,7 +63,7 @@ static inline bool attempt_equal(struct attempt a, struct attempt b)
 enum closure_state {
     CLOSURE_WAITING,  // no worker has it
     CLOSURE_LEASED,   // a worker has it
-    CLOSURE_DONE,     // every shard has counted all its steps
+    CLOSURE_DONE,     // every shard has counted it, or holds its contribution
     CLOSURE_FAILED,   // it is poison
     CLOSURE_CANCELED, // its job ended first
     CLOSURE_STATES,   // the number of states
@@ -110,12 +110,13 @@ enum sl_err closure_lease(struct closure *c, uint64_t worker,
 void closure_copy(struct closure *c, const struct closure *of);
 
 // Takes the holder's report of how its attempt ended. `result` SL_OK: every
-// shard has counted every step, and c becomes DONE. SL_EPREEMPTED or SL_ESTALE:
-// the worker handed c back; it becomes WAITING without blame, `again` or
-// `begun`. Any other result is a failure: the worker is blamed, c->failures
-// rises, and c becomes WAITING (with `again` and `begun`), or FAILED, with that
-// result, if that makes it poison. Returns SL_OK, or SL_ESTALE if `attempt` is
-// not the newest or c is not LEASED.
+// shard has counted every step, or holds the contribution (Y3), or the result
+// of a range or probe is there: c becomes DONE. SL_EPREEMPTED or SL_ESTALE: the
+// worker handed c back; it becomes WAITING without blame, `again` or `begun`.
+// Any other result is a failure: the worker is blamed, c->failures rises, and c
+// becomes WAITING (with `again` and `begun`), or FAILED, with that result, if
+// that makes it poison. Returns SL_OK, or SL_ESTALE if `attempt` is not the
+// newest or c is not LEASED.
 enum sl_err closure_finish(struct closure *c, struct attempt attempt,
                            enum sl_err result);
 

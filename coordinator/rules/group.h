@@ -32,8 +32,8 @@ struct groups {
     uint64_t generation; // the newest number; 0: none yet
 };
 
-// Sets *g to no groups, of `size` places each (1 to 64). by_host: all members
-// of a group are to be of one host.
+// Sets *g to no groups, of `size` places each (1 to 64; asserted). by_host: all
+// members of a group are to be of one host.
 void groups_init(struct groups *g, uint32_t size, bool by_host);
 
 // Frees all groups with their rings, and leaves *g all zeroes: groups_init

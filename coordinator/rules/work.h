@@ -35,7 +35,7 @@ struct work_sums {
 // The reason why an attempt ended without completion.
 enum work_why {
     WORK_TRANSIENT, // it failed, or was handed back
-    WORK_LOST,      // its worker fell silent
+    WORK_LOST,      // its worker fell silent, or is gone
     WORK_TIMEOUT,   // it stood still
     WORK_PREEMPTED, // its worker leaves
     WORK_REVOKED,   // it was taken back

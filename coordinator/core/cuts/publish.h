@@ -34,8 +34,9 @@
 // cut or NULL, or the job ended (c->cut_settled).
 enum sl_err publish_cut(struct coord *c, struct job *job);
 
-// Asks the store again for the outcomes of cuts that it did not answer for. To
-// be called once per tick.
+// Asks the store again, every CUT_RETRY_MS, for the outcomes of cuts that it
+// did not answer for; what follows may be done before it returns, as in
+// publish_cut. To be called once per tick.
 void publish_tick(struct coord *c);
 
 // Returns true while a pool thread writes a cut's manifest or looks for one;

@@ -58,9 +58,9 @@ void doubts_put_aside(struct coord *c, struct member *m, struct job *job,
 
 // Takes the unreadable samples in m's metrics. Returns true if the job goes on
 // with m, with the new ones counted (bad_take); false if they are more than it
-// allows (bad_fits): then m was excluded from the job, and none of them is
-// counted; or, where all present workers say so, the job was ended as FAILED,
-// and names them. m's leases of it are gone.
+// allows (bad_fits): then m was excluded from the job, as doubts_put_aside
+// does, and none of them is counted; or, where all present workers say so, the
+// job was ended as FAILED, and names them. m's leases of it are gone.
 bool doubts_samples(struct coord *c, struct member *m, struct job *job,
                     const Sluice__V1__StepMetrics *metrics);
 

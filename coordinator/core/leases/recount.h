@@ -30,10 +30,11 @@ struct job_recount {
 // Asks the shards of w's job for their counted sets, if w's new blame calls for
 // it: once as it has half of what makes it poison, and once more as it has all
 // and has FAILED, provided that all shards have answered the first question
-// (w->judged). A question that is under way begins anew. w is a training
-// closure of a placed job, and no copy. Returns true if w has FAILED and what
-// becomes of it is decided when the shards have answered; false if the caller
-// decides now, also where shards were asked for a closure that has not FAILED.
+// (w->judged), and raises job->changes then. A question that is under way
+// begins anew. w is a training closure of a placed job, and no copy. Returns
+// true if w has FAILED and what becomes of it is decided when the shards have
+// answered; false if the caller decides now, also where shards were asked for a
+// closure that has not FAILED.
 bool recount_blamed(struct coord *c, struct work *w);
 
 // Asks all shards of the placed job to say hello again, with their counted sets

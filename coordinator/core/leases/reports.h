@@ -12,7 +12,9 @@
 //          attached worker.
 // Errors   A journal that cannot be written is fatal: callers look at c->dead.
 //          A report of a job that has ended, or of a lease that m does not
-//          hold, is no error and changes nothing, but where it is said.
+//          hold, is no error and changes nothing, but where it is said. Metrics
+//          that cannot be are dropped, with a warning (JOB_WARN_METRICS);
+//          others may set JOB_WARN_SAMPLE or JOB_WARN_BAD.
 #ifndef COORDINATOR_CORE_LEASES_REPORTS_H
 #define COORDINATOR_CORE_LEASES_REPORTS_H
 

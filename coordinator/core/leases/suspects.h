@@ -43,8 +43,9 @@ void suspects_take(struct coord *c, struct member *m, struct job *job,
 // Compares the `n` results that m says it got of steps of audited closure
 // `closure`, of a job in a mode without rounds (mode.by_round), of which it had
 // the lease: two of one kind and of the same inputs that differ make m suspect
-// by its own word (A5), two that agree are noted by tainted_clean. Anything
-// else is ignored, as are more or fewer than two.
+// by its own word (A5), two that agree are noted by tainted_clean. Counts what
+// came of it, as suspects_vote does. Anything else is ignored, as are more or
+// fewer than two.
 void suspects_take_own(struct coord *c, struct member *m, struct job *job,
                        uint64_t closure, Sluice__V1__Repeat *const *repeats,
                        size_t n);

@@ -8,7 +8,8 @@
 // rules/group.h and rules/ring.h decide; this part sends. A group has no state,
 // so it is not journalled, and its members report nothing but what audits want:
 // the leader's training leases tell what is counted, as in asynchronous mode. A
-// member that is lost is blamed for those alone.
+// member that is lost is blamed for those alone. A generation that is opened or
+// goes raises job->changes.
 //
 // Threads  the loop.
 // Memory   a ring lease's work lies in job.leases.active, by WORK_PLACES + its

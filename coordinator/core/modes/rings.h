@@ -8,7 +8,8 @@
 // rules/ring.h decides; this part journals, sends and counts. The parts of the
 // state take the place of shards: each is as if admitted when a generation
 // goes, and no longer served when it ends, so that cuts and evaluations need
-// not tell the difference.
+// not tell the difference. A generation that is opened, begins or goes, and
+// rounds that are counted, raise job->changes.
 //
 // Threads  the loop.
 // Memory   a ring lease's work lies in job.leases.active, by the number of its
@@ -52,11 +53,11 @@ void rings_check(struct coord *c, struct job *job);
 // Takes a message about the ring (join, copied, answer, ready, step, broken)
 // from worker m, or ignores one of an older generation; a join must name m's
 // ring lease. Sends what follows: RingCopy to a newcomer of a running ring, or,
-// once all are ready, Keep and RingGo, with an event. By what it says m may be
-// excluded (rings_distrust), and the job may be paused by I7, or end. Returns
-// true if the caller has to call advance_job; false, with nothing done, if it
-// is no such message, or the job is not placed or paused by I7 already. The job
-// has not ended before the call.
+// once all are ready, Keep and RingGo, with an event. A step counts rounds as
+// rings_check does. By what it says m may be excluded (rings_distrust), and the
+// job may be paused by I7, or end. Returns true if the caller has to call
+// advance_job; false, with nothing done, if it is no such message, or the job
+// is not placed or paused by I7 already. The job has not ended before the call.
 bool rings_receive(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__AttendUp *message);
 

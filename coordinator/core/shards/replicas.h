@@ -12,6 +12,9 @@
 //   the owner misses it, it is      the journal takes it out of the set (P3),
 //   lost, or it leaves              and another one begins
 //
+// Each of these, and a replica that comes into the set, is an event and raises
+// job->changes.
+//
 // Threads  the loop.
 // Memory   messages are borrowed for the call.
 // Units    ms of coord_now.

@@ -144,12 +144,13 @@ struct job *shards_hello(struct coord *c, struct member *m,
 void shards_settle(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__ShardHello *hello);
 
-// Takes a shard's counts from its report, of a job that goes on or has ended,
-// and what it says of its tables, its moments and its rounds, which may
-// complete closures; the job moves on with the next advance_job. Of an ended
-// job calls io.changed (status_final_report). Ignores a report that is not of
-// the shard's newest incarnation, or not from the psserver that serves it; of
-// an ended job, one of a psserver that was not told to close it (ended_report).
+// Takes a shard's counts from its report (job_counts_take), of a job that goes
+// on or has ended, and what it says of its tables, its moments and its rounds,
+// which may complete closures; the job moves on with the next advance_job. Of
+// an ended job calls io.changed (status_final_report). Ignores a report that is
+// not of the shard's newest incarnation, or not from the psserver that serves
+// it; of an ended job, one of a psserver that was not told to close it
+// (ended_report).
 void shards_report(struct coord *c, struct member *m,
                    const Sluice__V1__ShardReport *report);
 
