@@ -19,7 +19,8 @@
 //          coord does and says nothing more. A sign that the journal is an
 //          older one pauses the job that shows it (I7). An `err` is never NULL:
 //          some functions read it. A client's call that fails for want of
-//          memory for its answer, SL_ENOMEM, may have done what it was to do.
+//          memory, SL_ENOMEM, may have no text, and have done what it was to
+//          do.
 #ifndef COORDINATOR_CORE_COORD_H
 #define COORDINATOR_CORE_COORD_H
 

@@ -14,6 +14,7 @@
 #include "coordinator/core/job.h"
 #include "coordinator/feed/feed.h"
 
+// Has the compiler check a function's format, argument number `at`.
 #define HAPPENED_FORMAT(at) __attribute__((format(printf, at, at + 1)))
 
 // Adds an event of this kind with a text made as printf makes it: of the

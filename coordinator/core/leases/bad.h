@@ -19,7 +19,7 @@
 
 struct job;
 
-#define JOB_BAD_NAMES 100
+#define JOB_BAD_NAMES 100 // most samples that are named
 
 // Samples of a job that cannot be read.
 struct job_bad {
