@@ -7,8 +7,8 @@
 // them; closures that a job had when it was loaded or resumed are not counted.
 //
 // Threads  the loop.
-// Memory   values, in struct coord and struct job; nothing fails. No pointer is
-//          NULL.
+// Memory   values, in struct coord and struct job; nothing fails. Texts are
+//          borrowed for the call. No pointer is NULL.
 // Units    closures, samples, steps; microseconds in histograms.
 #ifndef COORDINATOR_CORE_FIGURES_H
 #define COORDINATOR_CORE_FIGURES_H

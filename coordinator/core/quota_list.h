@@ -3,8 +3,8 @@
 // the tenants that were met.
 //
 // Threads  the loop.
-// Memory   grows by a name for each tenant; names and quotas stay where they
-//          are until quotas_free. No pointer is NULL but where it is said.
+// Memory   grows by a copied name for each tenant; names and quotas stay where
+//          they are until quotas_free. No pointer is NULL but where it is said.
 // Errors   SL_ENOMEM; `err` is not NULL.
 #ifndef COORDINATOR_CORE_QUOTA_LIST_H
 #define COORDINATOR_CORE_QUOTA_LIST_H

@@ -7,6 +7,7 @@
 // it is as if there were none.
 //
 // Threads  the loop. It may read the journal.
+// Memory   no pointer is NULL.
 // Errors   a journal that cannot be read hides the job; that is not fatal here,
 //          but the next call that writes the journal is.
 #ifndef COORDINATOR_CORE_TENANTS_H

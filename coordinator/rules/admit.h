@@ -6,7 +6,7 @@
 // commit a new incarnation, admit. What a shard shows above the journal means
 // that the journal is not the newest one (I7).
 //
-// Threads  pure; nothing fails.
+// Threads  pure; nothing fails. No pointer is NULL.
 #ifndef COORDINATOR_RULES_ADMIT_H
 #define COORDINATOR_RULES_ADMIT_H
 

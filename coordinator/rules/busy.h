@@ -4,7 +4,7 @@
 //
 // Threads  the loop.
 // Memory   values; a struct of zeroes is a member of which nothing is known.
-//          Nothing is allocated or fails.
+//          Nothing is allocated or fails. No pointer is NULL.
 // Units    *_ms monotonic; a share is of the time that passed, from 0 to 1.
 #ifndef COORDINATOR_RULES_BUSY_H
 #define COORDINATOR_RULES_BUSY_H

@@ -12,7 +12,7 @@
 // would be the best for ever.
 //
 // Threads  pure; nothing fails.
-// Memory   values; what is passed is borrowed for the call.
+// Memory   values; what is passed is borrowed for the call. No pointer is NULL.
 // Units    steps counted on every shard; rates as in OptimizerSpec.
 #ifndef COORDINATOR_RULES_CALLBACKS_H
 #define COORDINATOR_RULES_CALLBACKS_H

@@ -17,7 +17,7 @@
 // as they are reported.
 //
 // Threads  the loop.
-// Memory   a value; nothing is allocated. Texts are static.
+// Memory   a value; nothing is allocated. Texts are static. No pointer is NULL.
 // Units    *_ms on the caller's monotonic clock; steps, closures.
 // Errors   none.
 #ifndef COORDINATOR_RULES_CONDUCT_H

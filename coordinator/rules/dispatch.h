@@ -12,6 +12,7 @@
 // without it), then evaluations, then training closures.
 //
 // Threads  pure; nothing fails, and nothing is kept.
+// Memory   no pointer is NULL.
 // Units    leases are counted per job over all workers, and per worker; times
 //          are milliseconds.
 #ifndef COORDINATOR_RULES_DISPATCH_H

@@ -8,7 +8,7 @@
 // lowest epoch that is not finished; while it has no steps yet, the one before.
 //
 // Threads  the loop.
-// Memory   values; nothing is allocated or fails.
+// Memory   values; nothing is allocated or fails. No pointer is NULL.
 // Units    *_ms monotonic; samples and steps are counted.
 #ifndef COORDINATOR_RULES_METER_H
 #define COORDINATOR_RULES_METER_H

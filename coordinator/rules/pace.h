@@ -8,7 +8,8 @@
 // them.
 //
 // Threads  pure, or the caller's value.
-// Memory   a value; a struct of zeroes is a worker of unknown pace.
+// Memory   a value; a struct of zeroes is a worker of unknown pace. No pointer
+//          is NULL.
 // Units    milliseconds for one step; closures.
 // Errors   none. Times that are impossible are dropped.
 #ifndef COORDINATOR_RULES_PACE_H

@@ -9,8 +9,8 @@
 // and the job that needs more than is left fails.
 //
 // Threads  pure.
-// Memory   values; quota_of returns an item of the caller's list. No pointer is
-//          NULL but where it is said.
+// Memory   values; quota_of returns an item of the caller's list. Texts are
+//          borrowed for the call. No pointer is NULL but where it is said.
 // Units    jobs, shards, bytes. A limit is the most that is allowed.
 // Errors   SL_EINVAL of a text that is no quota. SL_EBUSY names the figure,
 //          what is had of it, and what to do. `err` may be NULL.

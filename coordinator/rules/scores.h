@@ -3,7 +3,8 @@
 // that workers tell of ranges (ScoreSums).
 //
 // Threads  pure; nothing fails.
-// Memory   values; messages are borrowed for the call.
+// Memory   values; messages are borrowed for the call. No pointer is NULL but
+//          where it is said.
 // Units    metrics are bits, as spec_metrics has them.
 #ifndef COORDINATOR_RULES_SCORES_H
 #define COORDINATOR_RULES_SCORES_H

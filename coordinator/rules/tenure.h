@@ -8,6 +8,7 @@
 //
 // Threads  one at a time.
 // Memory   a tenure is a value; all zeroes is one that is over. Nothing fails.
+//          No pointer is NULL.
 // Units    *_us of a monotonic clock that goes on while the host is suspended.
 #ifndef COORDINATOR_RULES_TENURE_H
 #define COORDINATOR_RULES_TENURE_H

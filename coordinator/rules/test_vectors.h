@@ -14,7 +14,7 @@
 // Memory   test_vectors_release frees; at most TEST_VECTORS_MOST, one for each
 //          name. One more takes the place of the least independent one, so that
 //          many names of one host or one certificate push out each other.
-//          Names are copied. All is volatile.
+//          Names are copied. All is volatile. No pointer is NULL.
 // Errors   without memory a vector is left out.
 #ifndef COORDINATOR_RULES_TEST_VECTORS_H
 #define COORDINATOR_RULES_TEST_VECTORS_H

@@ -6,7 +6,8 @@
 // or of the round, with which another evaluate.every_steps steps are done.
 //
 // Threads  the loop.
-// Memory   job->evaluations.running, while one runs. No pointer is NULL.
+// Memory   job->evaluations.running, while one runs. Texts are copied. No
+//          pointer is NULL.
 // Errors   without memory one is begun later. A journal that cannot be written
 //          is fatal in evaluations_check and evaluations_fail, which wait for
 //          its disk: callers look at c->dead.

@@ -7,7 +7,8 @@
 // shards, and those until the new job has a cut of its own.
 //
 // Threads  the loop.
-// Memory   the source is a heap message: wire_free.
+// Memory   the source is a heap message: wire_free. What is passed is borrowed
+//          for the call.
 // Errors   those of jobs.h, past_jobs.h, journal_manifest.h, cut_fits.h and
 //          place_check; SL_ENOMEM. No pointer is NULL, `err` neither.
 #ifndef COORDINATOR_CORE_CUTS_START_FROM_H

@@ -10,7 +10,8 @@
 // Memory   a record per worker and job, made with its first contribution, of
 //          TAINTED_WORKERS per job; then that of the worker takes its place
 //          which contributed longest ago. job->audit and c->tainted own them.
-//          What is listed is made anew, for wire_free. No pointer is NULL.
+//          What is listed is made anew, for wire_free. Names are borrowed for
+//          the call. No pointer is NULL but where it is said.
 // Errors   without memory a contribution is not recorded, or a list is cut
 //          short; a journal that fails is fatal (c->dead).
 #ifndef COORDINATOR_CORE_LEASES_TAINTED_H
