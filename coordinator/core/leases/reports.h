@@ -36,9 +36,10 @@ struct job_reports {
 // and results of audits. Its lease ends, and that of a copy of a slot that is
 // contributed (copies_first); without memory for the evidence the report is
 // dropped and m keeps the lease. A probe's facts are journalled; impossible
-// ones are a failure of m. Returns the job if the caller has to call
-// advance_job for it, else NULL. The job may have ended by it, and m may be
-// excluded or suspect.
+// ones are a failure of m, as is a range's result that does not fit
+// (evaluation_take), and facts without samples are a report against the job
+// (doubts_heard). Returns the job if the caller has to call advance_job for it,
+// else NULL. The job may have ended by it, and m may be excluded or suspect.
 struct job *reports_complete(struct coord *c, struct member *m,
                              const Sluice__V1__Complete *message);
 

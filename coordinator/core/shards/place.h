@@ -33,7 +33,8 @@ enum sl_err place_possible(struct coord *c, const Sluice__V1__JobSpec *spec,
 // little memory (memory_placed), and asks the psservers to take them, as far as
 // PLACE_AHEAD allows now. Does nothing for a placed job, or while it cannot be
 // done yet: samples or psservers are not known (options.settle_ms), or memory
-// is short. Ends the job as FAILED if it can never be placed.
+// is short. Ends the job as FAILED for any other reason for which it cannot be
+// placed, such as an uneven cut that does not fit these psservers.
 void place_job(struct coord *c, struct job *job);
 
 // Tells psserver m, which was attached, which of its jobs were deleted. Holds a
@@ -61,8 +62,9 @@ void place_note_psservers(struct coord *c);
 #define PLACE_AHEAD 256
 
 // Allows `more` further shards to be asked for, up to PLACE_AHEAD, and asks for
-// shards that were not asked for and have their psservers attached, oldest job
-// first; passes over jobs that are held (memory_holds) or paused by I7.
+// shards that were not asked for and have their psservers attached, and new
+// enough (job_shard_able), oldest job first; passes over jobs that are held
+// (memory_holds) or paused by I7.
 void place_more(struct coord *c, uint32_t more);
 
 // Asks for a shard that has another psserver now, or lost its memory: now, if
