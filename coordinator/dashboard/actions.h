@@ -34,10 +34,10 @@ void actions_list(void *arg, const struct http_request *q,
 
 // Does the action that the path names, by the same code as a call of the API
 // (api_ask), and answers with its reply; waits for the disk of the audit log. A
-// token that does not hold or is not an admin's is noted there (api_refused);
-// other requests that make no call are not. Undrain sets `undrain` of the body;
-// drain takes it as it stands. A handler of http: `arg` is the struct
-// dashboard.
+// token that is missing, does not hold or is not an admin's is noted there
+// (api_refused); other requests that make no call are not. Undrain sets
+// `undrain` of the body; drain takes it as it stands. A handler of http: `arg`
+// is the struct dashboard.
 void actions_do(void *arg, const struct http_request *q, struct http_answer *a);
 
 #endif

@@ -15,7 +15,8 @@
 struct dashboard;
 
 // Adds a point to d->pace, in place of the oldest of PACE_POINTS, if its last
-// one is a second old; does nothing while there is no coordinator.
+// one is a second old or there is none; does nothing while there is no
+// coordinator.
 void lists_pace_take(struct dashboard *d);
 
 // Frees the list of members, if there is one, which no answer borrows; the next
@@ -49,8 +50,9 @@ void lists_cluster(void *arg, const struct http_request *q,
                    struct http_answer *a);
 
 // Answers with a page of the members that fit ?role=, ?state=, ?name= (a part
-// of it) and ?job= (workers that hold a lease of it: none if it has ended), how
-// many of those there are, and how many members in all.
+// of it) and ?job= (workers that hold a lease of it: none if it has ended; 404
+// if it is not there), how many of those there are, and how many members in
+// all.
 void lists_members(void *arg, const struct http_request *q,
                    struct http_answer *a);
 

@@ -32,7 +32,7 @@ struct news {
 // of the timeline the newest 2,000 spans); each is 0 if it is not said, and 400
 // if it is no number. `id` names the job, borrowed for the call; 404: there is
 // none. A status that was made is kept in *n, in place of the oldest one if
-// there are NEWS_KEPT.
+// there are NEWS_KEPT, which goes also if the status cannot be made.
 void news_answer(struct news *n, struct coord *c, char *id,
                  const struct http_request *q, struct http_answer *a);
 

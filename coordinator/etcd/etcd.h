@@ -44,9 +44,10 @@
 
 struct etcd;
 
-// Makes a client of etcd://HOST:PORT[,HOST:PORT...]/PREFIX on the threads of
-// `io`, which is borrowed until etcd_free, and does not wait: whether etcd is
-// there is not known before the first call. With `tls` (NULL: plain, for local
+// Makes a client of etcd://HOST:PORT[,HOST:PORT...]/PREFIX, where PREFIX has 1
+// to ETCD_KEY_BYTES / 2 bytes and begins with no "/", on the threads of `io`,
+// which is borrowed until etcd_free, and does not wait: whether etcd is there
+// is not known before the first call. With `tls` (NULL: plain, for local
 // addresses alone) both sides show certificates. SL_EINVAL: it is no such URL;
 // those of rpc_channel_new; SL_ENOMEM.
 enum sl_err etcd_new(struct etcd **out, struct rpc_io *io, const char *url,
@@ -105,7 +106,7 @@ struct etcd_if {
 };
 
 // One operation on the keys from `key` up to and without `end`; `end` NULL: on
-// `key` alone. (All keys below "log/" end at "log0".)
+// `key` alone, as a put is always. (All keys below "log/" end at "log0".)
 struct etcd_op {
     enum { ETCD_GET, ETCD_PUT, ETCD_DELETE } what;
     const char *key, *end;
@@ -199,7 +200,7 @@ void etcd_watch_close(struct etcd_watch *w);
 // ---- state
 
 struct etcd_status {
-    char version[32]; // of the member that answered: "3.5.9"
+    char version[32]; // of the member that answered: "3.5.9"; cut
     bool led;         // the cluster has a leader
     bool full;        // an alarm says that there is no space left
     uint64_t bytes;   // size of its database

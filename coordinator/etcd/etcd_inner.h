@@ -50,14 +50,16 @@ enum sl_err etcd_call(struct etcd *e, const char *method,
                       const ProtobufCMessageDescriptor *kind, int64_t limit_ms,
                       struct etcd_held **out, struct sl_error *err);
 
-// Sets *out to the whole name of a key, in memory of `arena`. SL_EINVAL: it is
-// longer than ETCD_KEY_BYTES.
+// Sets *out to the whole name of a key, in memory of `arena`, without a 0 at
+// its end. SL_EINVAL: with that it would be longer than ETCD_KEY_BYTES;
+// SL_ENOMEM.
 enum sl_err etcd_key(const struct etcd *e, struct wire_arena *arena,
                      const char *key, ProtobufCBinaryData *out,
                      struct sl_error *err);
 
-// Fills *row from `kv` without the client's prefix (SL_ECORRUPT: `kv` is absent
-// or lies elsewhere). The key is a copy in `arena`, the value is borrowed.
+// Fills *row from `kv` without the client's prefix. The key is a copy in
+// `arena`, the value is borrowed from `kv`. SL_ECORRUPT: `kv` is NULL, lies
+// elsewhere, has too long a key, or was made at a revision below 0; SL_ENOMEM.
 enum sl_err etcd_row_read(const struct etcd *e, struct wire_arena *arena,
                           const Etcd__KeyValue *kv, struct etcd_row *row,
                           struct sl_error *err);

@@ -122,14 +122,15 @@ void events_init(struct events *es);
 // Pointers to events are invalid then.
 void events_release(struct events *es);
 
-// Writes the text of an event, and said->member, which may be NULL, to `line`
-// and `member` as events_add keeps them: cut to EVENT_TEXT, and escaped to one
-// line.
+// Writes the text of an event, and said->member ("" for NULL), to `line` and
+// `member` as events_add keeps them: cut to EVENT_TEXT, with a '?' for each
+// character that may not be shown (utf8_line).
 void events_clean(char line[EVENT_TEXT], char member[EVENT_TEXT],
                   const struct event *said, const char *text);
 
 // Adds a copy of *said, with a new id if it has none (id 0); an id that it has
-// must be above last_id, since events are looked up by ids that rise. `text`
+// must be above last_id, since events are looked up by ids that rise; last_id
+// becomes the event's. `text`
 // and said->member are kept as events_clean writes them. Returns the event;
 // dropped[0 .. 1] become the ids of events that it pushed out and that are
 // freed: the oldest of its job, the oldest of all; 0: none. NULL: no memory,

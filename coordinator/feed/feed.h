@@ -17,7 +17,8 @@
 //          feed_free; events, spans and curves in it may go with the next call
 //          that adds, and with feed_forget.
 // Units    microseconds of the wall clock.
-// Errors   none: what cannot be kept is missing, and the log says so.
+// Errors   none: what cannot be kept is missing. The log tells of a file that
+//          cannot be read or written, and nothing tells of a lack of memory.
 #ifndef COORDINATOR_FEED_FEED_H
 #define COORDINATOR_FEED_FEED_H
 
@@ -71,10 +72,10 @@ void feed_begin_term(struct feed *f, uint64_t term);
 void feed_event(struct feed *f, const struct event *said, const char *text);
 
 // Adds an event as feed_event does, unless one of the same kind, member and
-// text is among the last 32 of its job (of all events, if said->uid is 0) and
-// no older than a minute: for events that peers can cause as often as they
-// like. A number in the text that grows makes each of them a new one, and so
-// does a character in it that is not shown as it is (events_add).
+// text, as they are kept (events_clean), is among the last 32 of its job (of
+// all events, if said->uid is 0) and younger than a minute: for events that
+// peers can cause as often as they like. A number in the text that grows makes
+// each of them a new one.
 void feed_event_once(struct feed *f, const struct event *said,
                      const char *text);
 

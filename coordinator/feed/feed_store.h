@@ -67,15 +67,15 @@ enum sl_err feed_store_load(struct feed_store *s, const struct feed_load *load,
 struct feed_row {
     struct list_node node;
     enum {
-        FEED_ROW_EVENT,
-        FEED_ROW_DROP,
-        FEED_ROW_MINUTE,
-        FEED_ROW_FORGET
+        FEED_ROW_EVENT,  // adds the event, or replaces that of its id
+        FEED_ROW_DROP,   // removes an event
+        FEED_ROW_MINUTE, // adds a point of a job's minutes
+        FEED_ROW_FORGET  // removes all points of a job, but no events
     } what;
     uint64_t id;              // DROP: the event's id
     uint64_t uid;             // MINUTE, FORGET: the job's uid
-    struct curve_point point; // MINUTE
-    struct event event;       // last field: its texts follow
+    struct curve_point point; // MINUTE; its rate is not NAN
+    struct event event;       // EVENT; last field: its texts follow
 };
 
 // Writes all rows, a list of struct feed_row that may be empty, in one

@@ -110,11 +110,12 @@ void traces_minute(struct traces *ts, uint64_t uid,
                    const struct curve_point *point);
 
 // Returns the spans of a job, a track of struct lease_span in the order in
-// which they ended; NULL: nothing is kept of this job.
+// which they ended, perhaps without any; NULL: nothing is kept of this job.
 const struct track *traces_spans(const struct traces *ts, uint64_t uid);
 
 // Returns the curve of a job, a track of struct curve_point: by minutes if
-// `minutes`, else by seconds; NULL: nothing is kept of this job.
+// `minutes`, else by seconds, perhaps without points; NULL: nothing is kept of
+// this job.
 const struct track *traces_curve(const struct traces *ts, uint64_t uid,
                                  bool minutes);
 

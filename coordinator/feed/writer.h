@@ -3,8 +3,9 @@
 // file, or to etcd, so that no other thread waits for it.
 //
 // Rows that come while it writes are one transaction, the next. A file that
-// cannot be written is logged once, and opened again; rows that it did not take
-// are in memory alone.
+// cannot be written is logged once, and so is that it can be again; it is
+// opened again with rows that come 5 s later, and rows that it did not take are
+// lost to it.
 //
 // Threads  writer_put: one, and writer_free after its last call; the thread is
 //          inside.

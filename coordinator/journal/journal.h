@@ -11,6 +11,9 @@
 //
 // Rows that no answer depends on (counters, blame) are queued: they are durable
 // with the next write, or with journal_flush, in one commit for all of them.
+// A write that fails because no row fits it may have committed them. Without
+// memory for the queue such a row is a write of its own. Reads do not see rows
+// that are queued, but where it is said.
 //
 // It holds: the term; jobs with spec, state, facts of their data, layout and
 // counters; per shard its psserver, its newest incarnation (I1) and the tag
@@ -33,8 +36,9 @@
 //          and leaves its outputs alone, but where it is said; `err` may be
 //          NULL, and a string only where it is said. That a job has a row is
 //          the caller's to know: writes do not check it, and a write to the row
-//          of an unknown job or shard is SL_OK and changes nothing. SL_ENOENT
-//          of a read has no text in *err.
+//          of an unknown job or shard is SL_OK and changes nothing; what has a
+//          row of its own (classes, a pause, a replica, evaluations, ..) is
+//          written all the same. SL_ENOENT of a read has no text in *err.
 #ifndef COORDINATOR_JOURNAL_JOURNAL_H
 #define COORDINATOR_JOURNAL_JOURNAL_H
 
@@ -54,11 +58,11 @@ struct journal_kind;
 
 extern const struct journal_kind journal_kind_own; // of this page's rows
 
-// Opens the journal at `path`, making the file if it is missing, readable by
-// its owner alone, and making or upgrading its tables. ":memory:" is allowed,
-// for tests. Waits up to 10 s for the lock of another process. *out is for
-// journal_close. Also SL_ENOMEM. After a failure *out is as it was, and a file
-// that was made stays.
+// Opens the journal at `path`, making the file if it is missing, and making or
+// upgrading its tables; only its owner may read the file from then on, also one
+// that was there. ":memory:" is allowed, for tests. Waits up to 10 s for the
+// lock of another process. *out is for journal_close. Also SL_ENOMEM. After a
+// failure *out is as it was, and a file that was made stays.
 enum sl_err journal_open(struct journal **out, const char *path,
                          struct sl_error *err);
 
@@ -71,8 +75,8 @@ void journal_close(struct journal *j);
 enum sl_err journal_term(struct journal *j, uint64_t *term,
                          struct sl_error *err);
 
-// Writes the next term, one above the one in force and above any that was seen
-// (journal_cluster), and sets *term to it.
+// Writes the next term and sets *term to it: one above the higher of the term
+// in force and the highest that was seen (journal_cluster).
 enum sl_err journal_next_term(struct journal *j, uint64_t *term,
                               struct sl_error *err);
 
@@ -92,8 +96,8 @@ bool journal_full(const struct journal *j);
 
 struct histogram;
 
-// Returns how long writes took until they were on the disk, in microseconds,
-// since j was opened; j owns the histogram.
+// Returns how long each commit that succeeded took until it was on the disk, in
+// microseconds of the real clock, since j was opened; j owns the histogram.
 const struct histogram *journal_commits(const struct journal *j);
 
 // The identity of the cluster; all zero in a new journal and in one of an older
@@ -201,7 +205,8 @@ enum journal_turn {
 };
 
 // Sets *out to the turn of a job; JOURNAL_TURN_NONE, with SL_OK, for one that
-// was never queued or is not known.
+// was never queued or is not known. A turn that this version does not know
+// becomes JOURNAL_TURN_CAME.
 enum sl_err journal_job_turn(struct journal *j, uint64_t id,
                              enum journal_turn *out, struct sl_error *err);
 
@@ -211,7 +216,7 @@ enum sl_err journal_job_turn_came(struct journal *j, uint64_t id,
                                   struct sl_error *err);
 
 // Sets *id to the number of the job that came with this request id. SL_ENOENT:
-// none did, or request_id is "".
+// none did, or request_id is "" or NULL.
 enum sl_err journal_job_by_request(struct journal *j, const char *request_id,
                                    uint64_t *id, struct sl_error *err);
 
@@ -254,16 +259,17 @@ enum sl_err journal_job_state(struct journal *j, uint64_t id, int state,
                               struct sl_error *err);
 
 // Reads when the job was last known to run: *elapsed_ms, its running time then,
-// and *seen_us, the wall clock then. Both are 0 if this version never wrote
-// them (under an older one the running time is in the job's counters alone).
+// and *seen_us, the wall clock then; without counters that are still queued.
+// Both are 0 if this version never wrote them (under an older one the running
+// time is in the job's counters alone).
 enum sl_err journal_clock_read(struct journal *j, uint64_t id,
                                uint64_t *elapsed_ms, uint64_t *seen_us,
                                struct sl_error *err);
 
 // Writes that the member of this role (its number in enum member_role) and name
 // is drained, for the reason `why`, in place of an earlier drain. `who` is the
-// caller that drained it; NULL removes the drain, and `why`, otherwise not
-// NULL, is not read.
+// caller that drained it; NULL removes the drain, if there is one, and `why`,
+// otherwise not NULL, is not read.
 enum sl_err journal_drain(struct journal *j, int role, const char *name,
                           const char *who, const char *why,
                           struct sl_error *err);
@@ -289,8 +295,8 @@ enum sl_err journal_taint(struct journal *j, const char *name, uint64_t job,
 enum sl_err journal_untaint(struct journal *j, const char *name,
                             struct sl_error *err);
 
-// Receives one row of journal_taint, which holds until the call returns.
-// Anything but SL_OK ends the walk with that.
+// Receives one row of journal_taint, which holds until the call returns. It may
+// use the journal. Anything but SL_OK ends the walk with that.
 typedef enum sl_err (*journal_taint_fn)(void *arg, struct journal_blob work,
                                         struct sl_error *err);
 
@@ -352,7 +358,7 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
 // Removes up to JOURNAL_SWEEP rows of a deleted job (a cut counts for 250), in
 // one commit, also of one that a process before has deleted. Does nothing if
 // there are none: after a call that found none it does not read until the next
-// journal_job_delete. Called once per tick.
+// journal_job_delete, and is SL_OK. Called once per tick.
 enum sl_err journal_sweep(struct journal *j, struct sl_error *err);
 
 // Queues that the psserver has deleted the job of this number and uid, so that
@@ -509,7 +515,7 @@ enum sl_err journal_tidy(struct journal *j, struct sl_error *err);
 struct journal_evaluation {
     uint32_t epoch; // whole epochs by then
     uint64_t cut, samples;
-    double loss, accuracy; // NAN: not known
+    double loss, accuracy; // NAN: not known, as where `samples` is 0
     uint64_t steps; // steps counted by then; 0: written by an older version
     // Training since the evaluation before, over steps that were applied. Means
     // are NAN without any; and where more steps were skipped than applied,
@@ -549,8 +555,9 @@ enum sl_err journal_blame(struct journal *j, uint64_t job, uint64_t closure,
 enum sl_err journal_absolve(struct journal *j, uint64_t job, uint64_t closure,
                             struct sl_error *err);
 
-// Commits queued rows; does nothing if there are none. To be called once per
-// tick. After a failure they stay queued.
+// Commits queued rows; does nothing if there are none, which is SL_OK also
+// where the journal has failed. To be called once per tick. After a failure
+// they stay queued.
 enum sl_err journal_flush(struct journal *j, struct sl_error *err);
 
 // ---- reading, after a start: in order of their numbers. A callback that

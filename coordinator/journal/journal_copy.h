@@ -8,7 +8,8 @@
 //          there is a journal at the target already; SL_ENOENT: there is none
 //          to copy; SL_ECORRUPT: the copied rows are not the same. After a
 //          failure the source has the rows that it had (journal_copy_in brings
-//          its tables up to date), and the target is to be removed.
+//          its tables up to date), and what it has made at the target is to be
+//          removed; SL_EEXIST and SL_ENOENT have made nothing there.
 #ifndef COORDINATOR_JOURNAL_JOURNAL_COPY_H
 #define COORDINATOR_JOURNAL_JOURNAL_COPY_H
 

@@ -17,16 +17,18 @@
 // Each of these is written under the condition that the key `leader` still has
 // the create revision that its coordinator knows: one that has lost it writes
 // nothing. A write whose outcome is unknown is settled by reading it back (H2).
-// When the records since the image are larger than the image, a new
-// image takes their place.
+// When the records since the image are larger than it and than 4 MiB, the end
+// of a transaction starts a thread that puts a new image in their place. If it
+// fails, the log says so, and it is tried again after 1 MiB more of records.
 //
 //   journal_follow ---> reads, journal_follow_on ...
 //         |  journal_lead
 //         v
 //   a journal like that of journal_open, until its leadership ends
 //
-// Threads  as journal.h; calls wait for etcd. One at a time for each journal,
-//          on any thread.
+// Threads  as journal.h; calls wait for etcd, and journal_close for an image
+//          that is being written. One at a time for each journal, on any
+//          thread.
 // Memory   the client of etcd is borrowed until journal_close.
 // Errors   those of journal.h. SL_ESTALE: another coordinator leads, or none;
 //          nothing was written. SL_EUNAVAIL and SL_ETIMEDOUT: etcd does not
@@ -78,10 +80,13 @@ struct journal_leader {
 };
 
 // Reads what is new (H3), makes or upgrades the tables, and turns `j` into the
-// journal of the leader; *leader is copied. Its terms go on from those that it
-// holds, by one: the key's revision is no term, since it falls when etcd is
-// restored from a backup. After a failure journal_failed tells whether `j` only
-// can be closed; else it follows as before.
+// journal of the leader; *leader is copied. Writes an image, and waits for
+// that, if there is none or the tables were changed; no term is written.
+// SL_ECORRUPT also if etcd does not have the last record that `j` has read, as
+// one that was restored: a new journal_follow reads what there is. Its terms go
+// on from those that it holds, by one: the key's revision is no term, since it
+// falls when etcd is restored from a backup. After a failure journal_failed
+// tells whether `j` only can be closed; else it follows as before.
 enum sl_err journal_lead(struct journal *j, const struct journal_leader *leader,
                          struct sl_error *err);
 

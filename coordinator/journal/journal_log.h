@@ -51,11 +51,11 @@ struct log_put {
 // an answer is settled by asking again; a key that has this value already is
 // SL_OK. SL_ESTALE: another coordinator leads; SL_ECORRUPT: the key has another
 // value than that of put->version or this one; SL_EUNAVAIL: etcd is full, and
-// w->full is set; SL_EINVAL: more operations than ETCD_OPS; none of these wrote
-// anything. SL_ETIMEDOUT: no answer came in time, or the leadership ended, so
-// the value may be there or not, as after an error of etcd_get while it was
-// asked again whether etcd is full. Other errors of etcd_txn, after which it is
-// not there.
+// w->full is set; SL_EINVAL: more operations than ETCD_OPS, the put included;
+// none of these wrote anything. SL_ETIMEDOUT: no answer came in time, or the
+// leadership ended, so the value may be there or not, as after an error of
+// etcd_get while it was asked again whether etcd is full. Other errors of
+// etcd_txn, after which it is not there.
 enum sl_err log_put(struct log_writer *w, const struct log_put *put,
                     struct sl_error *err);
 
@@ -102,7 +102,7 @@ struct log_read {
 // Reads the value of `row` as a record into *out, without its bytes.
 // SL_ENOTSUP: a newer coordinator wrote it; SL_ECORRUPT: it is no record, or
 // there is no memory for it; SL_ENOMEM. *out is set up in any case, for
-// log_read_release.
+// log_read_release; after a failure its record is undefined.
 enum sl_err log_read(struct log_read *out, const struct log_place *at,
                      const struct etcd_row *row, struct sl_error *err);
 

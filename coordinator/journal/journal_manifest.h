@@ -24,8 +24,9 @@
 #include "common/base/status.h"
 #include "proto/wire.h"
 
-// Appends the path of the folder of a job's manifests (above) to `out`; '_'
-// stands for what is neither letter, digit nor '-' in the name. SL_ENOMEM.
+// Appends the path of the folder of a job's manifests (above) to `out`, with
+// the low 32 bits of uid; '_' stands for what is neither letter, digit nor '-'
+// in the name. SL_ENOMEM.
 enum sl_err manifest_folder(struct buf *out, const char *store,
                             const char *name, uint64_t id, uint64_t uid);
 
@@ -41,11 +42,14 @@ struct manifest {
     const Sluice__V1__JobSpec *spec;
     const struct schedule *schedule;
     const Sluice__V1__CheckpointsReply *layout; // variables, pieces
+    // the cut; each of its shards has a SHA-256 of SHA256_BYTES, not checked
     const Sluice__V1__Checkpoint *checkpoint;
-    const Sluice__V1__JobStatus *counts; // shards[s].counts, with epochs
+    // shards[s].counts, with epochs, for each shard of the checkpoint
+    const Sluice__V1__JobStatus *counts;
 };
 
-// Appends the JSON of the manifest *m to `out`. Returns SL_OK or SL_ENOMEM.
+// Appends the JSON of the manifest *m to `out`. Returns SL_OK or SL_ENOMEM,
+// also if job_name is not UTF-8.
 enum sl_err manifest_text(struct buf *out, const struct manifest *m);
 
 // Makes the folder and writes the file; after SL_OK it survives any crash.

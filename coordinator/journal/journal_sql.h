@@ -108,11 +108,12 @@ static inline const char *journal_or_null(const char *text)
         SL_COUNT(((const struct journal_value[]){__VA_ARGS__}))
 
 // Opens the file of another kind at `path`, as journal_open does: makes it if
-// it is missing (mode 0600; ":memory:" is allowed), and has kind->make bring
-// its tables up to date. Waits for the disk, and up to 10 s for the lock of
-// another process. `path` is borrowed for the call, `kind` until journal_close.
-// SL_ENOTSUP: the schema is newer; SL_ECORRUPT: it is no database; SL_EUNAVAIL:
-// no space left; SL_EIO; SL_ENOMEM. A file that was made stays after a failure.
+// it is missing, gives it mode 0600 (":memory:" is allowed), and has kind->make
+// bring its tables up to date. Waits for the disk, and up to 10 s for the lock
+// of another process. `path` is borrowed for the call, `kind` until
+// journal_close. SL_ENOTSUP: the schema is newer; SL_ECORRUPT: it is no
+// database; SL_EUNAVAIL: no space left; SL_EIO; SL_ENOMEM. A file that was made
+// stays after a failure.
 enum sl_err journal_open_kind(struct journal **out, const char *path,
                               const struct journal_kind *kind,
                               struct sl_error *err);
@@ -134,8 +135,8 @@ void journal_swap(struct journal *j, sqlite3 *db);
 enum sl_err journal_set_up_schema(struct journal *j, const char *name,
                                   struct sl_error *err);
 
-// Sets *out to the number that a PRAGMA or query of one row gives. No row, as
-// any failure, marks the journal as failed.
+// Sets *out to the number that a PRAGMA or query of one row gives, also of a
+// journal that has failed. No row, as any failure, marks the journal as failed.
 enum sl_err journal_pragma(struct journal *j, const char *sql, int *out,
                            struct sl_error *err);
 

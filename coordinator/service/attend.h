@@ -40,13 +40,15 @@ typedef void attend_take(void *arg, uint64_t member,
 
 // Sets the receiver of messages of one kind that no coord wants (pieces of
 // traces and of logs), for good; two kinds at most, a third replaces the
-// second. `arg` lives as long as streams do.
+// second. It gets those of attached members alone, and none while there is no
+// coord. `arg` lives as long as streams do.
 void attend_on(struct attend *a, Sluice__V1__AttendUp__KindCase kind,
                attend_take *take, void *arg);
 
-// Ends all streams, and those of members that come before the next coord: they
-// dial again. `why`, copied, says what the coordinator waits for. There is no
-// coord from then on, until attend_set_coord.
+// Ends the streams of all members, with no coord_detach, and those of members
+// that come before the next coord, with their first message: they dial again.
+// `why`, copied, says what the coordinator waits for. There is no coord from
+// then on, until attend_set_coord.
 void attend_send_away(struct attend *a, const char *why);
 
 // Returns the methods of the service, for the server; they borrow a.

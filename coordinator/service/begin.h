@@ -38,15 +38,17 @@ enum sl_err begin_new(struct server *s, struct sl_error *err);
 // SL_ENOMEM: what was made is for begin_release.
 enum sl_err begin_timers(struct server *s, struct sl_error *err);
 
-// Starts the timers: of the ticks if there is a coord, else of the next try;
-// calls are answered with what it waits for. To be called once, after
-// begin_timers, when the port is open. With a journal in etcd it begins to
-// stand by (lead_start): SL_ENOMEM. Else it cannot fail.
+// Starts the timers: of the ticks if there is a coord, and tells the daemon
+// that it is ready (daemon_ready); else of the next try, and calls are answered
+// with what it waits for. To be called once, after begin_timers, when the port
+// is open. With a journal in etcd it is ready as well and begins to stand by
+// (lead_start): SL_ENOMEM. Else it cannot fail.
 enum sl_err begin_serving(struct server *s, struct sl_error *err);
 
 // Handles what lead.h tells: has calls answered with which coordinator leads,
-// or takes over the journal and begins to make a coord of it. For
-// lead_options.changed; `server` is a struct server.
+// or takes over the journal, and the rows of the feed, and begins to make a
+// coord of it; that it cannot ends the daemon. For lead_options.changed;
+// `server` is a struct server.
 void begin_on_lead(void *server);
 
 // Stops the timers, and lets go of a question to the store that is under way,

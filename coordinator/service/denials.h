@@ -7,8 +7,9 @@
 // a disk by it. So the first denial of a caller and a call is a line at the
 // next tick; those that follow within DENIALS_MS are counted, and are one line.
 // Calls that are allowed and fail have DENIALS_WHOLE lines a minute of their
-// own; the failures beyond are one line at the minute's end. Callers beyond
-// DENIALS_CALLERS at a time are counted together.
+// own; the failures beyond are one line at the minute's end. Each caller and
+// call has an entry; beyond DENIALS_CALLERS of them at a time all others are
+// counted together, and none of these has a line of its own.
 //
 // Threads  denials_note, denials_whole: any; the rest: the loop's.
 // Memory   DENIALS_CALLERS + 1 entries, for ever. What is passed is copied but

@@ -10,7 +10,8 @@
 //          status follows when the watcher has taken that.
 // Errors   a job that does not exist ends the stream with SL_ENOENT; one that
 //          is deleted while it is watched, too. SL_EBUSY: there are too many
-//          watchers, or this one takes nothing for longer than the patience.
+//          watchers (in the log once a minute), or this one takes nothing for
+//          longer than the patience (in the log).
 #ifndef COORDINATOR_SERVICE_JOB_WATCH_H
 #define COORDINATOR_SERVICE_JOB_WATCH_H
 

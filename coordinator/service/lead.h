@@ -104,9 +104,10 @@ void lead_stop(struct lead *l);
 void lead_free(struct lead *l);
 
 // Ends the lease of a process that has died (its number is in `file`), and
-// removes the file: another coordinator is chosen at once. SL_OK, too, if there
-// is no such file or lease; else errors of the file system, and those of
-// etcd_lease_revoke, after both of which the file stays. The caller knows that
+// removes the file: another coordinator is chosen at once. Waits for etcd, 2 s
+// at most. SL_OK, too, if there is no such file or lease; else errors of the
+// file system, and those of etcd_lease_revoke, after both of which the file
+// stays. The caller knows that
 // the process is dead (daemon.h: it has the lock of the state folder).
 enum sl_err lead_resign(struct etcd *etcd, const char *file,
                         struct sl_error *err);

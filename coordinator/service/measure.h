@@ -19,7 +19,8 @@ void measure_write(struct coord *c, const struct journal *journal,
 #define MEASURE_JOBS 32 // most jobs with figures of their own
 
 // Writes figures of at most MEASURE_JOBS jobs that have not ended, the oldest,
-// with the label id="j-7", and how many were left out; `c` may be NULL.
+// with the label id="j-7", and how many were left out, also for want of memory;
+// `c` may be NULL.
 void measure_jobs(const struct coord *c, struct expo *e);
 
 #endif

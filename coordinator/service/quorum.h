@@ -34,7 +34,8 @@ bool quorum_trouble(struct quorum *q, size_t i, char *out, size_t size);
 bool quorum_crowded(struct quorum *q, struct sl_error *err);
 
 // Writes how many members are how, and how large the largest database is, as
-// figures; all 0 with `q` NULL.
+// figures, by the last answers: a member that was not asked yet is in none. All
+// are 0 with `q` NULL.
 void quorum_measure(struct quorum *q, struct expo *e);
 
 // Stops asking and frees `q`. NULL is allowed.

@@ -96,8 +96,9 @@ enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err);
 // lead also whether it leads. Those that it waits for fail.
 void server_checks(struct daemon *d, void *server, struct ops_checks *c);
 
-// Writes the figures for /metrics; those of jobs with --metrics-per-job. While
-// it waits for a coord, figures that need one have no values, or 0.
+// Writes the figures for /metrics, after server_start; those of jobs with
+// --metrics-per-job. While it waits for a coord, figures that need one have no
+// values, or 0.
 void server_measure(struct daemon *d, void *server, struct expo *e);
 
 // Ends all streams and calls, for good, and does not wait for them:

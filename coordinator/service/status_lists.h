@@ -26,8 +26,8 @@ enum sl_err status_list(struct coord *c, const Sluice__V1__ListRequest *request,
 // Adds up to STATUS_LIST_TURN lines to a list of jobs, so that a long list
 // holds the loop only for short. *reply is NULL before the first turn, which
 // makes it; a later turn goes on behind its last line. Call it while
-// status_list_goes_on. On failure *reply is as it was, and the caller's to
-// free.
+// status_list_goes_on. On failure *reply is as it was, perhaps with more lines,
+// and the caller's to free.
 enum sl_err status_list_turn(struct coord *c,
                              const Sluice__V1__ListRequest *request,
                              Sluice__V1__ListReply **reply,
@@ -38,8 +38,9 @@ enum sl_err status_list_turn(struct coord *c,
 bool status_list_goes_on(const Sluice__V1__ListRequest *request,
                          const Sluice__V1__ListReply *reply);
 
-// Makes the list of a job's checkpoints, with its layout and classes; loads a
-// job that has ended from the journal for that.
+// Makes the list of a job's checkpoints, empty if it has none, with its layout,
+// tables and classes, and with what suspect workers contributed; loads a job
+// that has ended from the journal for that.
 enum sl_err status_checkpoints(struct coord *c,
                                const Sluice__V1__JobRequest *request,
                                Sluice__V1__CheckpointsReply **reply,
@@ -100,7 +101,8 @@ enum sl_err status_events(struct coord *c,
                           struct sl_error *err);
 
 // Answers with a page of the events of no job, as status_events does for a job,
-// whatever job the request names: of members and the coordinator.
+// whatever job the request names: of members and the coordinator. A caller who
+// sees one tenant's jobs alone sees none of them.
 enum sl_err status_cluster_events(struct coord *c,
                                   const Sluice__V1__EventsRequest *request,
                                   Sluice__V1__EventsReply **reply,
@@ -109,7 +111,7 @@ enum sl_err status_cluster_events(struct coord *c,
 // Answers with the spans of a job's leases behind number request->after, the
 // newest request->limit of them (0: 10,000), and with those that still run, of
 // number 0; what would be beyond WIRE_SPANS_MAX in all is left out. reply->last
-// is the number of the newest span that has ended.
+// is the number of the newest span that has ended; 0: none is kept.
 enum sl_err status_timeline(struct coord *c,
                             const Sluice__V1__TimelineRequest *request,
                             Sluice__V1__TimelineReply **reply,

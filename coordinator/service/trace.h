@@ -14,7 +14,8 @@
 // Memory   as api.h. Pieces are borrowed until the call returns.
 // Errors   the stream ends with SL_EBUSY while there is another trace, or if
 //          the client reads nothing; with SL_ENOENT or SL_ESTATE without a job
-//          that runs; with SL_EUNAVAIL without a coord; with SL_ENOMEM.
+//          that runs; with SL_EUNAVAIL without a coord; with SL_ENOMEM. The
+//          log tells when a trace begins and ends.
 #ifndef COORDINATOR_SERVICE_TRACE_H
 #define COORDINATOR_SERVICE_TRACE_H
 

@@ -206,8 +206,8 @@ void book_forget(struct book *b, struct book_task *t);
 
 // ---- workers
 
-// Returns the worker of this process, made if it is new, with this name, and a
-// lease until now_ms + lease_ms in place of its earlier one; valid until
+// Returns the worker of this process, made if it is new, with this name and a
+// lease until now_ms + lease_ms in place of its earlier ones; valid until
 // book_leave or book_expire. NULL: no memory.
 struct book_worker *book_heard(struct book *b, uint64_t process,
                                const char *name, uint64_t now_ms,

@@ -61,7 +61,8 @@ enum sl_err store_commit(struct task_store *s, const struct book *b,
 // begins if needed. A change of a row that is not there is SL_OK and does
 // nothing
 
-// Adds a queue; *id is its new number. The tenant has none of that name yet.
+// Adds a queue; *id is its new number. The tenant has none of that name yet: a
+// second one fails the store. `limit` 0: BOOK_LIMIT, when it is loaded.
 enum sl_err store_queue_add(struct task_store *s, uint64_t *id,
                             const char *tenant, const char *name,
                             uint32_t limit, struct sl_error *err);

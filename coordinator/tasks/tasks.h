@@ -6,8 +6,9 @@
 //
 // It shares nothing with the training jobs but the port: a thread, a book and a
 // file of its own. So neither its load nor its disk delays the loop. A file
-// that cannot be written ends calls with an error, and is opened again; the
-// coordinator goes on.
+// that cannot be written ends calls with an error (SL_EUNAVAIL where the rows
+// are in etcd), and is opened again with a call that comes half a second later;
+// the log says so once. The coordinator goes on.
 //
 // The file is made with the first call: a coordinator without tasks has none.
 // For coordinators that stand by for each other the rows are in etcd instead,
@@ -57,7 +58,7 @@ struct tasks_home {
 
 struct tasks_options {
     const struct sl_clock *clock;
-    const char *folder;            // folder of the file
+    const char *folder;            // folder of the file; not NULL
     uint32_t lease_ms;             // how long a worker may be silent
     const struct tasks_home *home; // copied; NULL: the file is all there is
 

@@ -25,7 +25,9 @@ struct desk {
     const struct tasks_home *home; // NULL: the store is a file
     uint64_t now_ms;               // time of this round
     uint32_t lease_ms;
-    enum sl_err failed; // the store's failure in this round
+    // the store's failure in this round, as callers are told it; after the
+    // round it stays until the store is opened again
+    enum sl_err failed;
     struct sl_error why;
 };
 
@@ -70,8 +72,9 @@ struct visit_method {
 
 // Adds tasks to a queue, which is made if it is missing and the call names no
 // incarnation of it (v->changes says so then, also if it may not be made), and
-// its client, and writes the client's session; sets the queue's limit if the
-// call names one, and forgets a client without a task if there are too many.
+// its client, and sets the client's session, which the store has once a task
+// was added or the client resumes; sets the queue's limit if the call names
+// one, and forgets a client without a task if there are too many.
 // Tasks that the queue has no room for are left out: the reply says how many
 // were accepted, those known before included, and why no more. A call that
 // resumes is also told the numbers of the client's tasks that are left.
@@ -102,7 +105,8 @@ enum sl_err visit_delete(struct desk *d, struct visit *v);
 
 // Lists the queues that the caller may see, perhaps none; or the one that the
 // call names, with its oldest tasks (request->limit of them; 0: 100; fewer if
-// the reply would exceed DESK_REPLY_BYTES).
+// the reply would exceed DESK_REPLY_BYTES). A caller without a tenant is also
+// told how many workers there are.
 enum sl_err visit_queues(struct desk *d, struct visit *v);
 
 // ---- the workers' call (tasks_work.c)
@@ -113,7 +117,8 @@ enum sl_err visit_queues(struct desk *d, struct visit *v);
 // if the worker asks for tasks, at most half of a lease ahead, or frees the
 // worker if it leaves. A result of a task that has ended, is unknown or, of a
 // worker with a tenant, is of another tenant is passed over. SL_EINVAL: it
-// names more than BOOK_KINDS handlers, and nothing was taken; SL_ENOMEM.
+// names more than BOOK_KINDS handlers, and nothing was taken; SL_ENOMEM, after
+// which results may be taken and the lease extended.
 enum sl_err visit_work(struct desk *d, struct visit *v);
 
 // Leases tasks that fit the worker's offer, no more than it asks for, than its
