@@ -93,7 +93,7 @@ extern const struct conf_key server_keys[];
 enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err);
 
 // Adds the daemon's checks of readiness to `c`: journal, store and term, with a
-// lead also whether it leads. Those that it waits for fail.
+// lead also whether it leads. What it waits for fails, and with it the term.
 void server_checks(struct daemon *d, void *server, struct ops_checks *c);
 
 // Writes the figures for /metrics, after server_start; those of jobs with

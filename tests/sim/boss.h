@@ -5,7 +5,13 @@
 
 #include "tests/sim/sim.h"
 
+// Makes a coordinator on the journal and its host's disk, and submits the job
+// soon, if none was. One that cannot start for a fault of its disk ends again;
+// for any other reason the test fails.
 void boss_start(struct sim *s, struct proc *p);
+
+// Frees the coordinator of a process that is dead already, and ends the work of
+// its pool, which does not reach the disk any more.
 void boss_stop(struct sim *s, struct proc *p);
 
 struct boss_sight {
@@ -15,9 +21,15 @@ struct boss_sight {
     bool making;       // another one
 };
 
-// False while it is down, or does not know the job.
+// Looks at the job and returns true; false, with *out as it was, while the
+// coordinator is down, or does not know the job.
 bool boss_look(struct sim *s, struct boss_sight *out);
-Sluice__V1__CheckpointsReply *boss_cuts(struct sim *s); // wire_free
-Sluice__V1__JobStatus *boss_status(struct sim *s);      // wire_free; or NULL
+
+// Returns the job's cuts, for wire_free, where boss_look is true.
+Sluice__V1__CheckpointsReply *boss_cuts(struct sim *s);
+
+// Returns the job's status with its shards, for wire_free; NULL where boss_look
+// is false.
+Sluice__V1__JobStatus *boss_status(struct sim *s);
 
 #endif

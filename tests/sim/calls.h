@@ -23,28 +23,37 @@
 struct rpc_call {
     struct call_space *space; // rpc_call_scratch's
 };
-void calls_release(struct rpc_call *call); // it is answered
+
+// Frees the scratch of a call that is answered; the call is its owner's.
+void calls_release(struct rpc_call *call);
 
 // Has process `p` answer the calls of `table`, at its address, until it dies.
+// The table is copied, what it points at is borrowed.
 void calls_serve(struct sim *s, struct proc *p, const struct rpc_table *table);
 
-// The process has died: its own calls end at once, its threads make no other
-// one, and those that it was to answer are reset. `quietly`: its host has gone.
+// Ends the calls of a process that has died, at once, with SL_ECANCELED; its
+// threads make no other one, and those that it was to answer are reset.
+// `quietly`: its host has gone, and callers find out by keepalive.
 void calls_gone(struct sim *s, struct proc *p, bool quietly);
 
+// Makes s->calls, which rpc.h's functions here use: of one world at a time.
 void calls_new(struct sim *s);
+
+// Frees s->calls; no caller is told of an end.
 void calls_free(struct sim *s);
 
 // ---- for channel.c
 
-// True for a method that is called here.
+// Returns true for a method of the Ranks service, which is called here.
 bool calls_are_for(const char *method);
-// rpc_call_start, of a channel of `p` to `address`.
+
+// Starts a call, as rpc_call_start does, of a channel of `p`. Takes over *msg.
+// If p is dead, `done` runs before it returns, with SL_ECANCELED.
 void calls_start(struct proc *p, struct rpc_channel *channel,
                  const char *method, struct rpc_msg *msg,
                  const struct rpc_call_options *options, rpc_done_fn done,
                  void *arg);
-// rpc_channel_free: its calls end.
+// Ends all calls of a channel with SL_ECANCELED, at once: rpc_channel_free.
 void calls_leave(struct rpc_channel *channel);
 
 #endif

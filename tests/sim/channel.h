@@ -23,13 +23,17 @@ struct rpc_io {
     struct list calls; // struct channel_call
 };
 
-// Whose channel it is.
+// Returns the threads that a channel was made with.
 struct rpc_io *channel_io(const struct rpc_channel *channel);
 
+// Sets *io up for a worker, without calls; channel_end_all empties it.
 void channel_io_init(struct rpc_io *io, struct sim *s, struct proc *p);
 
-// An answer, or the end of the caller's patience.
+// Ends a call with its answer, which is borrowed; one that has ended is passed
+// over.
 void channel_reply(struct rpc_io *io, const struct sim_reply *r);
+
+// Ends call `id`, if it has not ended, with SL_ETIMEDOUT.
 void channel_deadline(struct rpc_io *io, uint64_t id);
 
 // Ends all calls and gives back all payloads: its process has died.

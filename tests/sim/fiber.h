@@ -31,16 +31,18 @@ void fiber_start(struct sim *s, struct proc *p, void (*run)(void *), void *arg);
 // of the process.
 void fiber_sleep(uint64_t us);
 
-// Waits until fiber_notify(&p) of the same `sign`, or for `us`; from within a
-// fiber. Returns false if the time is over. For threads that the simulation
-// itself plays.
+// Waits until fiber_notify of the same `sign`, which is only compared, or for
+// `us`; from within a fiber. Returns true if it was woken; false if the time or
+// its process is over. For threads that the simulation itself plays.
 bool fiber_await(const void *sign, uint64_t us);
+
+// Wakes all fibers that wait for `sign`; one that waits later is not woken.
 void fiber_notify(struct sim *s, const void *sign);
 
-// The process whose fiber runs; NULL: none does.
+// Returns the process whose fiber runs; NULL: none does.
 struct proc *fiber_proc(void);
 
-// True in a fiber whose process has died: it only unwinds.
+// Returns true in a fiber whose process has died: it only unwinds.
 bool fiber_dying(void);
 
 // Ends all fibers of a process that is dead already: their waits return at
@@ -49,8 +51,8 @@ bool fiber_dying(void);
 // cancelled. Not from a fiber: a process is killed by an event.
 void fiber_end_all(struct proc *p);
 
-// Before the first fiber of a world: forgets those of one that a failed check
-// has left. NULL: the world has ended.
+// Begins a world, before its first fiber: forgets those that a failed check has
+// left in the one before. `s` NULL: the world has ended.
 void fiber_world(struct sim *s);
 
 #endif

@@ -21,21 +21,27 @@ struct grouper {
     struct hybrid_audit audit; // of the step under way; owned
 };
 
+// Makes a worker's place in groups, which is in none.
 struct grouper *grouper_new(struct hand *h);
-void grouper_free(struct grouper *g); // NULL is allowed
+
+// Frees g, whose threads have ended. NULL is allowed.
+void grouper_free(struct grouper *g);
 
 // Runs a ring lease to its outcome; what is leased to a leader runs within it.
 void grouper_run(struct grouper *g, struct sync *sync, struct lease *l);
 
-// True while there is a ring lease: then steps are the group's.
+// Returns true while there is a ring lease: then steps are the group's. NULL is
+// allowed.
 static inline bool grouper_is_in(const struct grouper *g)
 {
     return g != NULL && g->hybrid->lease != NULL;
 }
 
-// Computes and sends the step under way with the group that this worker leads.
-// *parted: it leads none, and will not. *doubtful: its own share of the step
-// has two results, and the lease is to be handed back.
+// Computes and pushes the step under way with the group that this worker leads.
+// Returns SYNC_OK, or the result of what stopped it (trainer/push/sync.h).
+// *parted is set as hybrid_lead_begin says: it leads none, and will not.
+// *doubtful is set if the sum fails: true, with SYNC_STOPPED, if its own share
+// of the step has two results, and the lease is to be handed back.
 enum sync_result grouper_step(struct grouper *g, struct steps *t, bool *parted,
                               bool *doubtful);
 

@@ -17,10 +17,14 @@ struct groups_sent {
     uint64_t end; // one more than the last of which there is anything
 };
 
-void groups_new(struct groups_sent *g); // groups_free frees it
+// Makes room for all members of *g, which is all zeroes; for groups_free.
+void groups_new(struct groups_sent *g);
+
+// Frees the members; *g may be all zeroes.
 void groups_free(struct groups_sent *g);
 
-// It says so to a member, or leases it that.
+// Checks what a coordinator says to the member of session `member`, or leases
+// to it, and notes it in *g; messages that are of no group are passed over.
 void groups_down(struct sim *s, struct groups_sent *g, uint64_t member,
                  const Sluice__V1__AttendDown *m);
 

@@ -57,19 +57,27 @@ struct hand {
     bool computes;      // it is at a step of it, and calls nobody
 };
 
+// Makes a worker's process, p->self: it dials, and its compute thread begins.
 void hand_start(struct sim *s, struct proc *p);
+
+// Frees the process of a worker that is dead already (p->alive is false).
 void hand_stop(struct sim *s, struct proc *p);
-// SIGTERM: what it has goes back, then it ends.
+
+// Tells a worker to end, as SIGTERM does: what it has goes back, then it ends.
+// A second call does nothing.
 void hand_drain(struct sim *s, struct proc *p);
 
-// What a worker calls with (channel.c).
+// Returns what a worker calls with (channel.c).
 struct rpc_io *hand_io(struct proc *p);
-// A push leaves: of the lease that runs, as that attempt, before its end.
+
+// Checks that a push that leaves is of the lease that runs, as that attempt,
+// before its end; not for a process that has died.
 void hand_check_push(struct proc *p, const struct wire_push *push);
 
 // ---- work.c: the compute thread
 
-// Takes leases until `quit`.
+// Takes leases, one after the other, until `quit` and none waits; `hand` is the
+// struct hand. A fiber's function.
 void work_run(void *hand);
 // Runs the leases that wait behind a ring lease, but another ring lease.
 void work_between(struct hand *h);

@@ -5,10 +5,12 @@
 
 #include "tests/sim/sim.h"
 
-// Strikes now and then, until the seed's time is over or sim_heal.
+// Strikes now and then, until the seed's time is over or sim_heal; never where
+// knobs.gap_us is 0.
 void nemesis_start(struct sim *s);
 
-// A process has something to write or to load: a good moment.
+// Tempts the nemesis, as a process has something to write or to load: it may
+// strike it soon.
 void nemesis_tempt(struct sim *s, struct proc *p);
 
 #endif

@@ -17,16 +17,19 @@ struct loop {
     struct proc *proc;
 };
 
+// Has work(arg) run as an event some time later, and done(arg), which may be
+// NULL, as one after that. A good moment for bad luck (nemesis_tempt).
 void pool_add(struct sim *s, struct proc *p, void (*work)(void *),
               void (*done)(void *), void *arg);
 
-// Begins one that was not begun yet; false if there is none.
+// Runs the work of one that was not begun yet, now, and returns true; its
+// `done` is left to pool_end_all. False: there is none.
 bool pool_begin_one(struct sim *s, struct proc *p);
 
-// Ends all: what was not begun is begun first. For a process that is gone.
+// Ends all, now: what was not begun is begun first. For a process that is gone.
 void pool_end_all(struct proc *p);
 
-// Runs what was posted to its loop. For a process that is gone.
+// Runs what was posted to its loop, now. For a process that is gone.
 void pool_run_posted(struct proc *p);
 
 #endif

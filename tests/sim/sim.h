@@ -104,24 +104,40 @@ struct agenda {
     uint64_t said, done;
 };
 
-// Copies *e; at_us and order are set here. run may take `data` by clearing it.
+// Adds a copy of *e to the agenda, for after_us from now; at_us and order are
+// set here. It is dropped if its process is dead by then, and put off while
+// that is stopped. `run` may take `data` by clearing it; else `drop` frees it,
+// also where the event is not run.
 void sim_after(struct sim *s, uint64_t after_us, const struct sim_event *e);
-// The next event, if there is one before `until_us`: false if not.
+
+// Moves the clock to the next event, if there is one before `until_us`, and
+// runs, puts off or drops it. Returns false if there is none; the clock stays.
 bool sim_turn(struct sim *s, uint64_t until_us);
-// While a pool thread of a psserver is at its disk, I/O threads go on: runs a
-// call or two that are due next.
+
+// Runs up to three calls to shards that are next in the agenda, at chance,
+// without moving the clock: while a pool thread of a psserver is at its disk,
+// I/O threads go on. Does nothing within itself.
 void sim_meanwhile(struct sim *s);
+
+// Drops all events and leaves the agenda empty.
 void agenda_release(struct agenda *a);
 
-// Mixes something into the trace.
+// Mixes a number into the trace.
 void sim_note(struct sim *s, uint64_t value);
+
+// Mixes a message into the trace; not in a soak.
 void sim_note_msg(struct sim *s, const ProtobufCMessage *msg);
 
-// ---- chance
+// ---- chance: each call draws a number, but sim_chance of 0
 
-uint64_t sim_below(struct sim *s, uint64_t n); // [0, n), n > 0
+// Returns a number below n, which is not 0.
+uint64_t sim_below(struct sim *s, uint64_t n);
+
+// Returns true `permille` times in a thousand.
 bool sim_chance(struct sim *s, unsigned permille);
-uint64_t sim_between(struct sim *s, uint64_t low, uint64_t high); // inclusive
+
+// Returns a number from `low` to `high`, both included.
+uint64_t sim_between(struct sim *s, uint64_t low, uint64_t high);
 
 // ---- knobs.c
 
@@ -168,9 +184,15 @@ struct knobs {
     struct soak *soak; // soak.c: of so long a life that truth.c does not look
 };
 
+// Sets *k to what the seed decides for a job of this mode.
 void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode);
-void knobs_wrong(const struct sim *s, struct knobs *k); // of sim_new_wrong
-void knobs_job(const struct knobs *k, char *out, size_t size); // as JSON
+
+// Changes drawn knobs to those of sim_new_wrong.
+void knobs_wrong(const struct sim *s, struct knobs *k);
+
+// Writes the spec of the knobs' job to `out` as JSON; one that does not fit
+// into `size` ends the test.
+void knobs_job(const struct knobs *k, char *out, size_t size);
 
 // ---- processes
 
@@ -280,10 +302,14 @@ struct sim {
     struct seen seen;
 };
 
+// Makes a cluster, whose processes start within the first 0.3 s of its clock;
+// for sim_free. There is one at a time.
 struct sim *sim_new(uint64_t seed, enum sim_mode mode);
-// One that has no bad luck at all.
+
+// Makes a cluster that has no bad luck at all, as sim_new does.
 struct sim *sim_new_quiet(uint64_t seed, enum sim_mode mode);
-// Likewise, with a worker that is wrong and others; all of it is audited.
+
+// What a cluster of sim_new_audited is like.
 struct sim_audited {
     enum sim_mode mode; // allreduce and hybrid: SIM_FLIP in a short one
     bool by_host;       // hybrid: members of one host, who are no witnesses
@@ -294,51 +320,90 @@ struct sim_audited {
     struct soak *soak;      // of one that takes `closures`; NULL: a short one
     uint64_t closures;
 };
+
+// Makes a cluster of four workers without bad luck, of which the first computes
+// wrongly; all of it is audited.
 struct sim *sim_new_audited(uint64_t seed, const struct sim_audited *how);
-// One with audits, a worker that is wrong now and then, workers of several
-// kinds, workers that join late, and all the bad luck there is.
+
+// Makes a cluster with audits, a worker that is wrong now and then, workers of
+// several kinds, workers that join late, and all the bad luck there is.
 struct sim *sim_new_wrong(uint64_t seed, enum sim_mode mode);
-// A long one: see soak.h.
+
+// Makes a cluster for a long life (soak.h), without bad luck of the network and
+// the disks; `soak` is borrowed until sim_free.
 struct sim *sim_new_soak(uint64_t seed, struct soak *soak);
+
+// Kills all processes and frees the cluster.
 void sim_free(struct sim *s);
 
+// Returns the time on the world's clock, in microseconds.
 static inline uint64_t sim_now(const struct sim *s)
 {
     return sl_now_us(&s->clock.clock);
 }
 
-// Runs for so long, or until the job finishes: true if it has.
+// Runs for `us`, or until the job finishes, and returns true if it has, now or
+// before; one that had finished before the call runs for `us`.
 bool sim_run(struct sim *s, uint64_t us);
-// Nothing bad happens from here on, and whatever is down comes up again.
+
+// Ends all bad luck: nothing is lost or cut from here on, stopped processes go
+// on, and whatever is down comes up again; zombies are killed, at chance.
 void sim_heal(struct sim *s);
-// The job has finished: everything that must hold then. Fails the test if not.
+
+// Checks all that must hold when the job has finished, and fails the test if it
+// does not. The coordinator is up.
 void sim_check_end(struct sim *s);
-// And some time later, without bad luck: no snapshot is left that nobody keeps.
+
+// Checks that no snapshot is left that no kept cut needs; some time after
+// sim_heal.
 void sim_check_collected(struct sim *s);
-// For a job that stands still: who waits for whom.
+
+// Returns what there is to say of a job that stands still, valid until the next
+// call.
 const char *sim_story(struct sim *s);
 
-// A process of a slot; its code starts at once.
+// Starts a process of the slot on that host, at once; it is the slot's `now`,
+// and one that was there lives on. It is freed by sim_free.
 struct proc *proc_start(struct sim *s, uint32_t slot, uint32_t host);
-struct proc *proc_get(struct sim *s, uint32_t number); // alive, or NULL
+
+// Returns the process of this number, if it is alive; else NULL, as for 0.
+struct proc *proc_get(struct sim *s, uint32_t number);
+
+// Returns the process that lives at this address, the newest of its slot first;
+// NULL: none does.
 struct proc *proc_at(struct sim *s, const char *address);
-struct proc *proc_of(struct sim *s, uint64_t process); // as in Hello, or NULL
-// Two machines, as workers name them, on which they may think they are.
+
+// Returns the process with this number in its Hello, if it is alive; else NULL.
+struct proc *proc_of(struct sim *s, uint64_t process);
+
+// Returns the name of one of two machines, on which workers may think they are.
+// Not to be written to.
 char *proc_host_name(const struct proc *p);
-// Whether the slot is that of the worker that computes wrongly now and then.
+
+// Returns true if `name` is that of the worker that computes wrongly now and
+// then.
 bool sim_is_wrong(const struct sim *s, const char *name);
-// Returns the kind of host of a worker, and makes a right result of all hosts
-// that of this kind: other bits, by a millionth.
+
+// Returns the kind of host of the worker `name`, from 1.
 uint64_t sim_kind(const struct sim *s, const char *name);
+
+// Makes a right result that of a kind of host: other bits, by a millionth; kind
+// 1 changes nothing.
 void sim_round(uint64_t kind, float *result, size_t n);
-// Spoils a result of that worker as it does; says whether anything of it
-// changed.
+
+// Spoils a result of the wrong worker as it does, now and then; returns true if
+// anything of it changed.
 bool sim_spoil(struct sim *s, float *result, size_t n);
-// kill -9. `quietly`: its host went with it, so nobody is told.
+
+// Kills a process, as kill -9 does: what it had in memory is freed. `quietly`:
+// its host went with it, so its peers are not told.
 void proc_kill(struct sim *s, struct proc *p, bool quietly);
-// The supervisor starts the slot's next process, if none is there by then.
+
+// Has the slot's next process start after `us`, if none is there by then.
 void proc_restart_after(struct sim *s, uint32_t slot, uint64_t us);
-// It ends by itself, behind what happens now, and is started again.
+
+// Ends a process by itself, behind what happens now, and has its slot's next
+// one start soon.
 void proc_exit(struct sim *s, const struct proc *p);
 
 #endif

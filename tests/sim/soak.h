@@ -29,15 +29,19 @@ struct soak {
     unsigned count;
 };
 
-// What the job and the cluster are like.
+// Sets *k to what the job and the cluster of a soak are like, which `soak`,
+// borrowed, says.
 void soak_knobs(struct knobs *k, struct soak *soak);
 
-// A process has started: when it is going to die.
+// Draws when a process that has started is going to die; never for the
+// coordinator, nor without a soak.
 void soak_started(struct sim *s, struct proc *p);
-// A push was answered.
+
+// Counts a push that was answered; nothing without a soak.
 void soak_pushed(struct sim *s, enum sl_err rc,
                  const struct wire_push_reply *reply);
-// The files of the last cut hold each step once.
+
+// Checks that the files of the last cut hold each step once.
 void soak_check_files(struct sim *s, const Sluice__V1__Checkpoint *last);
 
 #endif

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the rpc tests share: a server and a channel to it, something to wait
 // on, and a wire that can be cut.
+//
+// Threads  the test's, but where it is said.
+// Errors   what fails that should not ends the test, and so does a wait of
+//          PATIENCE_S.
 #ifndef TESTS_UNIT_COMMON_RPC_KIT_H
 #define TESTS_UNIT_COMMON_RPC_KIT_H
 
@@ -26,6 +30,7 @@
 
 #define wait_for(sem) wait_for_at((sem), __FILE__, __LINE__)
 
+// Waits for a semaphore; `file` and `line` are those of the test.
 __attribute__((unused)) static void wait_for_at(sem_t *sem, const char *file,
                                                 int line)
 {
@@ -39,7 +44,7 @@ __attribute__((unused)) static void wait_for_at(sem_t *sem, const char *file,
     }
 }
 
-// A method that answers with its request.
+// Answers a call with a copy of its request: a method, on I/O threads.
 __attribute__((unused)) static void kit_echo(struct rpc_call *call, void *arg)
 {
     const struct sl_slices *body = rpc_call_body(call);
@@ -62,7 +67,9 @@ struct world {
     char address[256];
 };
 
-// A server of one table at a free port, or at a unix socket.
+// Opens a server of one table at a free port of 127.0.0.1, or at a unix socket
+// in the test's folder, and a channel to it; w->address is where. `methods` and
+// `arg` live until world_close.
 __attribute__((unused)) static void world_open(struct world *w,
                                                const struct rpc_method *methods,
                                                size_t count, void *arg,
@@ -84,6 +91,8 @@ __attribute__((unused)) static void world_open(struct world *w,
     T_OK(rpc_channel_new(&w->channel, w->io, w->address, NULL, NULL, t_err()));
 }
 
+// Frees channel, server and threads, in this order; waits until every call was
+// answered.
 __attribute__((unused)) static void world_close(struct world *w)
 {
     rpc_channel_free(w->channel);
@@ -91,7 +100,8 @@ __attribute__((unused)) static void world_close(struct world *w)
     rpc_io_free(w->io);
 }
 
-// Waits until a condition holds which another thread brings about.
+// Waits, without a sleep, until a condition holds which another thread brings
+// about; it is evaluated again and again.
 #define AWAIT(condition)                                                       \
     do {                                                                       \
         uint64_t until_ms = sl_real_ms() + DEADLINE_MS;                        \
@@ -109,7 +119,7 @@ __attribute__((unused)) static void await_open_calls(const struct world *w,
     AWAIT(rpc_server_open_calls(w->server) == count);
 }
 
-// What "/t.T/Who" answers: as whom the caller is known.
+// Answers "/t.T/Who" with the id as which the caller is known; "" without one.
 static void answer_who(struct rpc_call *call, void *arg)
 {
     struct rpc_peer peer;
@@ -129,6 +139,7 @@ static const struct rpc_method who_methods[] = {
 __attribute__((unused)) static const struct rpc_table who_table = {who_methods,
                                                                    1, NULL};
 
+// Adds 1 to *user, an atomic_int: for rpc_msg_on_release. Any thread.
 __attribute__((unused)) static void count_release(void *user)
 {
     atomic_fetch_add((atomic_int *)user, 1);
@@ -136,19 +147,22 @@ __attribute__((unused)) static void count_release(void *user)
 
 // The outcome of a call, for a test that starts it and looks later.
 struct outcome {
-    sem_t done;
-    atomic_int times;
+    sem_t done;       // posted each time that the call ends
+    atomic_int times; // how often it ended: once, if all is well
     enum sl_err code;
-    struct sl_error err;
-    size_t bytes;
+    struct sl_error err; // of a failure
+    size_t bytes;        // of the reply; 0 after a failure
 };
 
+// Sets *o up for one call; nothing is to be freed.
 __attribute__((unused)) static void outcome_init(struct outcome *o)
 {
     memset(o, 0, sizeof(*o));
     sem_init(&o->done, 0, 0);
 }
 
+// Notes how a call ended in `arg`, a struct outcome: for rpc_call_start. Fails
+// unless there is a reply exactly on SL_OK. I/O threads.
 __attribute__((unused)) static void on_outcome(void *arg, enum sl_err code,
                                                const struct sl_error *err,
                                                const struct sl_slices *reply)
@@ -256,8 +270,10 @@ static void *wire_run(void *arg)
     return NULL;
 }
 
-// Passes one connection, made to `port` (0: any), on to a port of this machine.
-// With `again` one after another.
+// Passes one connection, made to `port` (0: any, w->port then says which), on
+// to the port `to` of this machine, on a thread of its own; with `again` one
+// after another. It ends with wire_cut, or when an end of the last connection
+// closes; then the port is closed as well.
 __attribute__((unused)) static void wire_open_at(struct wire *w, unsigned port,
                                                  unsigned to, bool again)
 {
@@ -270,12 +286,15 @@ __attribute__((unused)) static void wire_open_at(struct wire *w, unsigned port,
     T_ASSERT(pthread_create(&w->thread, NULL, wire_run, w) == 0);
 }
 
+// Opens a wire at any port for one connection.
 __attribute__((unused)) static void wire_open(struct wire *w, unsigned to)
 {
     wire_open_at(w, 0, to, false);
 }
 
-// Both ends see a reset.
+// Cuts the wire, for good, and waits for its thread: both ends of an open
+// connection see a reset. To be called once for each wire, also if it has
+// ended.
 __attribute__((unused)) static void wire_cut(struct wire *w)
 {
     T_ASSERT(write(w->stop[1], "", 1) == 1);

@@ -28,17 +28,20 @@ void kit_etcd_kill(void);
 // until it answers.
 void kit_etcd_restart(void);
 
-// Stops the member for a while (`on`), as SIGSTOP does, or lets it go on.
+// Stops the member (`on`), as SIGSTOP does, and waits until it stands, or lets
+// it go on.
 void kit_etcd_pause(bool on);
 
-// Runs etcdctl with the words of `line` and fails unless it succeeds.
+// Runs etcdctl with the words of `line`, at most 12, and fails unless it
+// succeeds.
 void kit_etcdctl(const char *line);
 
 // Makes the key "leader", as a coordinator that is chosen does; returns its
 // create revision. An earlier one is replaced.
 int64_t kit_etcd_lead(struct etcd *e);
 
-// Opens the journal below the client's prefix, as the leader of that term.
+// Opens the journal below the client's prefix, as the leader of that term,
+// which is the create revision of the key "leader"; for journal_close.
 struct journal *kit_journal(struct etcd *e, int64_t term);
 
 #endif

@@ -11,6 +11,11 @@
 //   - nothing is leased beyond the window (C5), or before JobOpen;
 //   - an incarnation of a shard is given once, and only rises (I1);
 //   - a shard is not admitted below the last cut (K7).
+//
+// Threads  one; no clock but the world's.
+// Memory   the world's, until world_release. What its settings point at
+//          (quotas, feed, hosts, certificates) is the test's.
+// Errors   whatever fails that should not ends the test.
 #ifndef TESTS_UNIT_COORDINATOR_WORLD_H
 #define TESTS_UNIT_COORDINATOR_WORLD_H
 
@@ -50,8 +55,8 @@ struct fake_shard {
     uint64_t follow; // order of the feed that it follows; 0: none
     bool whole;      // it has done that to the end
     bool bound;      // its answers wait for its replica, by `feed`
-    bool misses;     // that acknowledges nothing
-    bool ready;      // it has said so
+    bool misses;     // the replica acknowledges nothing
+    bool ready;      // it has said that the replica acknowledges
     uint64_t lag;    // operations that it says the replica lacks
     uint64_t incarnation, sequence;
     struct wire_tag from; // what it loaded
@@ -215,60 +220,113 @@ struct world {
     struct feed *feed;
 };
 
+// Sets *w up, all zeroes but for its clock, disk and journal, which are in
+// memory, and starts a coordinator. What is drawn later depends on `seed`.
 void world_init(struct world *w, uint64_t seed);
+
+// Stops the coordinator, if it runs, and frees the members, the journal and the
+// disk. *w is not to be used any more.
 void world_release(struct world *w);
+
+// Draws a number from 0 to n - 1; n is not 0.
 uint64_t world_below(struct world *w, uint64_t n);
 
+// Starts a coordinator on the journal and the disk as they are, with w->tokens,
+// proofs, secret, quotas and feed. There is none: w->coord is overwritten.
 void world_start_coord(struct world *w);
-void world_stop_coord(struct world *w); // kill -9; streams break
 
-// A new member, not attached yet.
+// Ends the coordinator as kill -9 does: all tasks of its pool are done or none,
+// streams break, and what the disk has not synced may be lost. Does nothing if
+// it is down.
+void world_stop_coord(struct world *w);
+
+// Makes a member, which is not attached yet: FAKE_WORKER or FAKE_PSSERVER, with
+// a process of its own. There is room for WORLD_MEMBERS. `name` is copied.
 struct fake_member *world_add(struct world *w, int role, const char *name);
-void world_attach(struct world *w, struct fake_member *m);
-// New ones, attached in this order: ps-0, ps-1, ..., then w-0, w-1, ...
-void world_people(struct world *w, unsigned psservers, unsigned workers);
-void world_kill(struct world *w, struct fake_member *m); // disk survives
-void world_restart(struct world *w, struct fake_member *m);
-void world_break(struct world *w, struct fake_member *m); // stream only
 
-// Submits a job from JSON; its number.
+// Opens a stream for m and says hello by its fields; a psserver then says which
+// shards it has in memory. Does nothing if the coordinator is down, or m is
+// dead or attached. A member that is refused is not attached.
+void world_attach(struct world *w, struct fake_member *m);
+
+// Makes and attaches members in this order: ps-0, ps-1, ..., then w-0, w-1, ...
+void world_people(struct world *w, unsigned psservers, unsigned workers);
+
+// Kills m: its stream breaks, and its memory is gone; snapshots survive.
+void world_kill(struct world *w, struct fake_member *m);
+
+// Has m live as a new process, no longer draining or stuck, and attaches it.
+// What a member that was not killed had in memory stays.
+void world_restart(struct world *w, struct fake_member *m);
+
+// Breaks m's stream: what is unread on both sides is lost, and the coordinator
+// is told. Does nothing without a stream.
+void world_break(struct world *w, struct fake_member *m);
+
+// Submits a job from JSON and returns its number, which w->job and w->schedule
+// are of from then on. Its request id is its name; "r-1" for the name "life".
 uint64_t world_submit(struct world *w, const char *json);
-// One of the jobs below under another name, with a priority.
+
+// Submits one of the jobs below under another name, with a priority, as
+// world_submit does.
 uint64_t world_submit_as(struct world *w, const char *json, const char *name,
                          int priority);
-// world_graph_job, as one that may be refused; `job` may be NULL.
+
+// Submits world_graph_job and returns the result of the call; *job is set on
+// SL_OK, and may be NULL. w->job stays. `resume` "": it starts from nothing.
 enum sl_err world_try_submit(struct world *w, const char *request_id,
                              const char *resume, uint64_t *job,
                              struct sl_error *err);
-Sluice__V1__JobStatus *world_status(struct world *w); // wire_free
-int world_state(struct world *w);
-const char *world_reason(struct world *w); // until the next call
 
-// Of the leases that lie in a member's inbox, unread: their jobs and kinds; how
-// many there are, at most `most`.
+// Returns the status of w->job, with its shards, for wire_free. The coordinator
+// runs.
+Sluice__V1__JobStatus *world_status(struct world *w);
+
+// Returns the state of w->job; 0 if the coordinator is down.
+int world_state(struct world *w);
+
+// Returns the reason of the state of w->job, valid until the next call. The
+// coordinator runs.
+const char *world_reason(struct world *w);
+
+// Sets jobs[] and kinds[] to those of the leases that lie in m's inbox, unread,
+// and returns how many there are; more than `most` fail the test.
 unsigned world_leases(const struct fake_member *m, uint64_t *jobs,
                       Sluice__V1__LeaseKind *kinds, unsigned most);
 
-// Is the first lease that it has a training one?
+// Returns true if m has leases and the first is a training one.
 bool world_trains(const struct fake_member *m);
 
-// One drawn action of anybody; time moves a little.
+// Moves the clock by 1 to 20 ms, sends the heartbeats that are due, and has a
+// drawn member, which may be none, do one thing: attach, say or hear a message,
+// or work. At chance the coordinator ticks, and a task of its pool is done
+// (unless w->hold_tasks).
 void world_step(struct world *w);
-// A pool thread does the task that came last, if there is one.
+
+// Does the pool task that came last, and its end; nothing if there is none.
 void world_task(struct world *w);
-// Steps until the job is in `state` (or `steps` are over: false).
+
+// Steps until w->job is in `state`, which is looked at every 16 steps, and
+// returns true; false after `steps` steps, or once w->fatal is set.
 bool world_run(struct world *w, int state, unsigned steps);
-// A stream is no holder of the closure any more.
+
+// Notes that the stream does not hold the closure any more; a number that is no
+// closure's is passed over.
 void world_let_go(struct world *w, uint64_t closure, uint64_t stream);
-// Time passes for everybody, with heartbeats and ticks.
+
+// Lets `ms` pass, by 50 ms at a time: all heartbeats and what members have said
+// are heard, and the coordinator ticks. Members read nothing and do no work.
 void world_pass(struct world *w, uint64_t ms);
 
-// A graph job of more epochs, with these callbacks.
+// Submits world_graph_job with 8 epochs and these callbacks, a JSON list, as
+// world_submit does.
 uint64_t world_submit_callbacks(struct world *w, const char *callbacks);
 
-// Writes world_sync_job in mode local to `out`: `words` for what its train says
-// of rounds, with a comma behind them.
+// Writes world_sync_job in mode local to `out`, cut to `size`: `words` for what
+// its train says of rounds, with a comma behind them.
 void world_local_job(char *out, size_t size, const char *words);
+
+// Jobs in JSON: 40 samples, as fake workers find them.
 extern const char world_sync_job[], world_silu_job[], world_scored_job[];
 extern const char world_graph_job[], world_external_job[], world_ring_job[],
     world_group_job[];

@@ -10,7 +10,8 @@
 #include "proto/wire.h"
 #include "tests/harness/t.h"
 
-// A message from JSON with ' instead of ". NULL if it was refused: *err.
+// Reads a message from JSON with ' instead of " and returns it, for wire_free.
+// NULL: it was refused, and *err says why. Text that is no JSON fails the test.
 static inline ProtobufCMessage *t_read(const ProtobufCMessageDescriptor *of,
                                        const char *text, struct sl_error *err)
 {
@@ -29,6 +30,7 @@ static inline ProtobufCMessage *t_read(const ProtobufCMessageDescriptor *of,
     return m;
 }
 
+// Returns the message of t_read; one that is refused fails the test.
 static inline ProtobufCMessage *t_make(const ProtobufCMessageDescriptor *of,
                                        const char *text)
 {
@@ -47,6 +49,8 @@ struct t_cut {
     struct sl_slices all;
 };
 
+// Cuts a copy of the bytes at random places into about `pieces` slices, at most
+// 64 (0 or 1: one; none for no bytes), for t_uncut.
 static inline void t_cut(struct t_cut *c, const uint8_t *bytes, size_t n,
                          unsigned pieces)
 {
@@ -66,6 +70,7 @@ static inline void t_cut(struct t_cut *c, const uint8_t *bytes, size_t n,
     c->all = slices_all(c->slice, count);
 }
 
+// Frees the blocks of all slices.
 static inline void t_uncut(struct t_cut *c)
 {
     for (size_t i = 0; i < c->all.count; i++)
@@ -77,6 +82,7 @@ static inline void t_uncut(struct t_cut *c)
 static inline ProtobufCMessage *
 t_random_message(const ProtobufCMessageDescriptor *of);
 
+// Returns up to 11 drawn characters of ASCII, for sl_free.
 static inline char *t_random_text(void)
 {
     size_t n = t_below(12);
@@ -88,6 +94,8 @@ static inline char *t_random_text(void)
     return text;
 }
 
+// Sets *to, the place of one value of the field, to a drawn value; texts, bytes
+// and messages are of the heap.
 static inline void t_random_value(const ProtobufCFieldDescriptor *f, void *to)
 {
     const ProtobufCEnumDescriptor *e = f->descriptor;
@@ -123,6 +131,8 @@ static inline void t_random_value(const ProtobufCFieldDescriptor *f, void *to)
     }
 }
 
+// Sets a field of m, which is not set, two times in three; a list to 1 to 3
+// values. Of a oneof the first field that is drawn stays.
 static inline void t_random_field(ProtobufCMessage *m,
                                   const ProtobufCFieldDescriptor *f)
 {
@@ -150,7 +160,8 @@ static inline void t_random_field(ProtobufCMessage *m,
     t_random_value(f, base + f->offset);
 }
 
-// Any fields with any values: well formed, not necessarily valid. wire_free.
+// Returns a message of any fields with any values: well formed, not necessarily
+// valid; for wire_free.
 static inline ProtobufCMessage *
 t_random_message(const ProtobufCMessageDescriptor *of)
 {
@@ -162,6 +173,7 @@ t_random_message(const ProtobufCMessageDescriptor *of)
     return m;
 }
 
+// Returns the bytes of a message, for buf_release.
 static inline struct buf t_packed(const ProtobufCMessage *m)
 {
     struct buf b = BUF_INIT;
