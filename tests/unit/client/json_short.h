@@ -12,18 +12,21 @@
 
 static size_t json_before; // allocations before the one that fails
 
+// Allocates for jansson, but for the one time.
 static void *json_short_alloc(size_t bytes)
 {
     return json_before-- == 0 ? NULL : malloc(bytes);
 }
 
-// Has one allocation of JSON fail, the first behind `before` others.
+// Has one allocation of JSON fail, the first behind `before` others, until
+// json_enough; those after it succeed.
 static void json_short(size_t before)
 {
     json_before = before;
     json_set_alloc_funcs(json_short_alloc, free);
 }
 
+// Has all allocations of JSON succeed again.
 static void json_enough(void)
 {
     json_set_alloc_funcs(malloc, free);

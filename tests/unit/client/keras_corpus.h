@@ -57,7 +57,8 @@
     X(encoded)                                                                 \
     X(inputs)
 
-// A file of the corpus; the path lives until the next call.
+// Appends a file of the corpus to *out, and returns its path, which lives until
+// the next call.
 static inline const char *corpus_read(struct buf *out, const char *name)
 {
     static char path[1024];
@@ -67,7 +68,7 @@ static inline const char *corpus_read(struct buf *out, const char *name)
     return path;
 }
 
-// What is expected of "mlp-k2".
+// Returns what is expected of `name`, such as "mlp-k2", for json_decref.
 static inline json_t *corpus_want(const char *name)
 {
     struct buf text = BUF_INIT;
@@ -82,6 +83,7 @@ static inline json_t *corpus_want(const char *name)
     return want;
 }
 
+// Reads the model `name`, such as "mlp-k2", into *k, as keras_read does.
 static inline void corpus_import(struct keras *k, const char *name)
 {
     struct buf text = BUF_INIT;
@@ -94,6 +96,7 @@ static inline void corpus_import(struct keras *k, const char *name)
     buf_release(&text);
 }
 
+// Makes the graph of what was read, for model_free.
 static inline struct model *corpus_model(const struct keras *k)
 {
     ProtobufCMessage *spec = NULL;
@@ -106,7 +109,7 @@ static inline struct model *corpus_model(const struct keras *k)
     return m;
 }
 
-// A variable as its export would see it; its name stays the model's.
+// Returns a variable as its export would see it, without its name.
 static inline struct layout_variable
 corpus_variable(const struct model_variable *v)
 {

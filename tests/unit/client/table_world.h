@@ -33,11 +33,13 @@ struct world {
     float values[IDS][DIM];
 };
 
+// Returns the id of row i, below IDS.
 static uint64_t id_of(int i)
 {
     return sl_mix64((uint64_t)i);
 }
 
+// Returns the shard that an id lies on.
 static uint32_t shard_of(uint64_t id)
 {
     return table_shard(table_bucket(table_hash(id), TABLE_BUCKETS),
@@ -60,6 +62,8 @@ static void world_step(struct world *w)
     }
 }
 
+// Writes the record of row i; its header but for the id, and its slots, are
+// drawn.
 static void record_of(uint8_t record[RECORD], const struct world *w, int i)
 {
     const uint64_t id = id_of(i);
@@ -70,7 +74,7 @@ static void record_of(uint8_t record[RECORD], const struct world *w, int i)
     memcpy(record + TABLE_RECORD_HEAD, w->values[i], sizeof(w->values[i]));
 }
 
-// Writes the snapshot of a shard; its rows begin anywhere.
+// Writes the snapshot of a shard to `path`; its rows begin anywhere.
 static void write_shard(const struct world *w, uint32_t shard, const char *path)
 {
     static uint8_t records[IDS * RECORD];
@@ -95,7 +99,8 @@ static void write_shard(const struct world *w, uint32_t shard, const char *path)
     T_OK(tensorfile_finish(file, NULL, t_err()));
 }
 
-// Opens the rows of a cut, whose files are written for it.
+// Opens the rows of a cut, whose files are written for it, and replaced by the
+// fourth call after it.
 static void open_cut(struct table_export *x, const struct world *w)
 {
     static unsigned files;
@@ -112,6 +117,7 @@ static void open_cut(struct table_export *x, const struct world *w)
     }
 }
 
+// Returns the row of an id; -1: it is no row's.
 static int find_id(uint64_t id)
 {
     for (int i = 0; i < IDS; i++)

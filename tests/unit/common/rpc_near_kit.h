@@ -3,6 +3,8 @@
 // of other I/O threads, and a way to tell by which of them a call came. Such a
 // channel's own address is one where nobody listens, unless it says otherwise:
 // then only the socket can have brought an answer.
+//
+// Threads, Errors  those of rpc_kit.h; methods run on I/O threads.
 #ifndef TESTS_UNIT_COMMON_RPC_NEAR_KIT_H
 #define TESTS_UNIT_COMMON_RPC_NEAR_KIT_H
 
@@ -25,6 +27,7 @@ struct service {
     bool lets_go;
 };
 
+// Returns true on the thread that reads sockets of this host.
 static bool on_near_thread(void)
 {
     char name[16] = "";
@@ -33,7 +36,7 @@ static bool on_near_thread(void)
     return strcmp(name, "io-near") == 0;
 }
 
-// Answers whether the call came over a socket.
+// Answers with one byte: 1 if the call came over a socket, else 0.
 static void kit_way(struct rpc_call *call, void *arg)
 {
     struct rpc_msg msg;
@@ -44,7 +47,8 @@ static void kit_way(struct rpc_call *call, void *arg)
     rpc_answer(call, SL_OK, NULL, &msg);
 }
 
-// The request: the code to fail with, and the text; none: the code's own.
+// Fails a call with the code that its request's first byte says, and the text
+// behind it; without one the error has no text of its own.
 static void kit_fail(struct rpc_call *call, void *arg)
 {
     char said[1 + SL_ERROR_TEXT] = {0};
@@ -63,6 +67,7 @@ struct wanted {
     uint64_t bytes, key;
 };
 
+// Writes wanted->bytes bytes that wanted->key alone decides.
 static void fill(uint8_t *to, const struct wanted *wanted)
 {
     uint64_t x = wanted->key * 0x9e3779b97f4a7c15u + 1;
@@ -77,7 +82,8 @@ static void fill(uint8_t *to, const struct wanted *wanted)
     }
 }
 
-// The request is what is wanted. In three pieces, as far as it reaches.
+// Answers a call, whose request is a struct wanted, with those bytes, in three
+// pieces, as far as they reach.
 static void answer_wanted(struct rpc_call *call)
 {
     struct wanted wanted;
@@ -99,12 +105,15 @@ static void answer_wanted(struct rpc_call *call)
     rpc_answer(call, SL_OK, NULL, &msg);
 }
 
+// Answers with what is wanted: a method.
 static void kit_large(struct rpc_call *call, void *arg)
 {
     (void)arg;
     answer_wanted(call);
 }
 
+// Holds a call, of which there may be HELD_MAX, or answers it at once after
+// let_go; posts `entered` then. `arg` is the struct service.
 static void kit_hold(struct rpc_call *call, void *arg)
 {
     struct service *s = arg;
@@ -124,7 +133,8 @@ static void kit_hold(struct rpc_call *call, void *arg)
     sem_post(&s->entered);
 }
 
-// The last one held, or NULL.
+// Takes the call that was held last, to be answered by the test; NULL: none is
+// held.
 KIT struct rpc_call *take_held(struct service *s)
 {
     struct rpc_call *call = NULL;
@@ -136,7 +146,8 @@ KIT struct rpc_call *take_held(struct service *s)
     return call;
 }
 
-// Answers all, and what is still on its way.
+// Answers all calls that are held, and later ones as they come, until
+// hold_again.
 KIT void let_go(struct service *s)
 {
     struct rpc_call *call;
@@ -148,6 +159,7 @@ KIT void let_go(struct service *s)
         rpc_answer(call, SL_OK, NULL, NULL);
 }
 
+// Has later calls be held again.
 KIT void hold_again(struct service *s)
 {
     pthread_mutex_lock(&s->lock);
@@ -155,6 +167,7 @@ KIT void hold_again(struct service *s)
     pthread_mutex_unlock(&s->lock);
 }
 
+// Ends a stream at once, with SL_OK.
 static void kit_stream(struct rpc_stream *stream, void *arg)
 {
     (void)arg;
@@ -180,12 +193,13 @@ struct near {
     struct rpc_channel *channel;
 };
 
+// Makes two sockets that are connected with each other, the test's to close.
 KIT void pair(int fd[2])
 {
     T_ASSERT(rpc_socket_pair(fd, NULL) == SL_OK);
 }
 
-// A new socket between them.
+// Gives both ends a new socket between them; an earlier one has ended.
 KIT void near_join(struct near *n)
 {
     int fd[2];
@@ -196,7 +210,8 @@ KIT void near_join(struct near *n)
     T_TRUE(rpc_channel_adopted(n->channel));
 }
 
-// Without a socket yet.
+// Opens both ends, without a socket yet; `reachable`: the channel may also dial
+// the server. For near_close.
 KIT void near_open(struct near *n, bool reachable)
 {
     char nobody[256];
@@ -211,6 +226,7 @@ KIT void near_open(struct near *n, bool reachable)
                          NULL, NULL, t_err()));
 }
 
+// Frees both ends; calls that are held are answered.
 KIT void near_close(struct near *n)
 {
     rpc_channel_free(n->channel);
@@ -228,6 +244,7 @@ struct got {
     atomic_int releases;
 };
 
+// Notes how a call ended in `arg`, a struct got, with a copy of the reply.
 static void on_got(void *arg, enum sl_err code, const struct sl_error *err,
                    const struct sl_slices *reply)
 {
@@ -240,6 +257,7 @@ static void on_got(void *arg, enum sl_err code, const struct sl_error *err,
     on_outcome(&g->o, code, err, reply);
 }
 
+// Notes that a message was given back to `user`, a struct got.
 static void on_given_back(void *user)
 {
     struct got *g = user;
@@ -248,6 +266,7 @@ static void on_given_back(void *user)
     sem_post(&g->given_back);
 }
 
+// Sets *g up for one call, for got_release.
 KIT void got_init(struct got *g)
 {
     memset(g, 0, sizeof(*g));
@@ -255,6 +274,7 @@ KIT void got_init(struct got *g)
     sem_init(&g->given_back, 0, 0);
 }
 
+// Frees what *g has, when its call has ended and its message was given back.
 KIT void got_release(struct got *g)
 {
     sl_free(g->bytes);
@@ -263,7 +283,8 @@ KIT void got_release(struct got *g)
     sem_destroy(&g->given_back);
 }
 
-// With one part, so that its release is seen.
+// Sets *g up (got_init) and starts a call whose request is one part, borrowed
+// until g->given_back is posted. `ticket` may be NULL.
 KIT void start(struct rpc_channel *ch, const char *method, const void *bytes,
                size_t size, const struct rpc_call_options *options,
                struct got *g, struct rpc_ticket *ticket)
@@ -277,7 +298,8 @@ KIT void start(struct rpc_channel *ch, const char *method, const void *bytes,
     rpc_call_start(ch, method, &msg, options, on_got, g, ticket);
 }
 
-// How it ended: once, and its message was given back once. On any thread.
+// Waits for a call's end and for its message to be given back, and returns how
+// it ended; fails unless both happened once. On any thread.
 KIT enum sl_err await(struct got *g)
 {
     wait_for(&g->o.done);
@@ -287,7 +309,7 @@ KIT enum sl_err await(struct got *g)
     return g->o.code;
 }
 
-// The same, and the reply is not looked at.
+// Waits as await does, releases *g, and returns how the call ended.
 KIT enum sl_err ended(struct got *g)
 {
     enum sl_err code = await(g);
@@ -296,6 +318,7 @@ KIT enum sl_err ended(struct got *g)
     return code;
 }
 
+// Makes a call and waits for it; *g is for got_release in any case.
 KIT enum sl_err ask(struct rpc_channel *ch, const char *method,
                     const void *bytes, size_t size, struct got *g)
 {
@@ -303,6 +326,7 @@ KIT enum sl_err ask(struct rpc_channel *ch, const char *method,
     return await(g);
 }
 
+// Returns true if a call on the channel goes over the socket.
 KIT bool goes_near(struct rpc_channel *ch)
 {
     struct got g;
@@ -315,7 +339,7 @@ KIT bool goes_near(struct rpc_channel *ch)
     return near;
 }
 
-// A call that the server holds.
+// Starts a call that the server holds, as start does.
 KIT void start_held(struct near *n, int64_t deadline_ms, struct got *g,
                     struct rpc_ticket *ticket)
 {
@@ -330,7 +354,8 @@ KIT void start_held(struct near *n, int64_t deadline_ms, struct got *g,
 #define ALL SIZE_MAX
 #define ROOM (RPC_SOCK_PACKET + 1000)
 
-// The head and `bytes` more, or only the first `cut` bytes of it.
+// Sends one packet: the head and `bytes` more, at most ROOM, or only the first
+// `cut` bytes of all that (ALL: all). `more` may be NULL if `bytes` is 0.
 KIT void say(int fd, const struct rpc_sock_head *head, const void *more,
              size_t bytes, size_t cut)
 {
@@ -345,7 +370,9 @@ KIT void say(int fd, const struct rpc_sock_head *head, const void *more,
     T_ASSERT(send(fd, packet, n, MSG_NOSIGNAL) == (ssize_t)n);
 }
 
-// False: the other end has closed it.
+// Waits for a packet and takes it apart: its head, and *bytes behind it in
+// `more`, which has room for RPC_SOCK_PACKET. Returns false, with a head of
+// zeroes and no bytes, if the other end has closed the socket.
 KIT bool hear(int fd, struct rpc_sock_head *head, uint8_t *more, size_t *bytes)
 {
     static uint8_t packet[RPC_SOCK_PACKET];
@@ -365,6 +392,7 @@ KIT bool hear(int fd, struct rpc_sock_head *head, uint8_t *more, size_t *bytes)
     return true;
 }
 
+// Checks that the other end closes the socket, and says nothing before.
 KIT void check_closed(int fd)
 {
     static uint8_t more[RPC_SOCK_PACKET];
@@ -374,6 +402,7 @@ KIT void check_closed(int fd)
     T_FALSE(hear(fd, &head, more, &bytes));
 }
 
+// Writes ROOM bytes: the method "/t.T/Echo", then x's.
 KIT void fill_x(uint8_t *more)
 {
     memset(more, 'x', ROOM);
@@ -392,12 +421,14 @@ struct bad {
         RPC_SOCK_ASKS, (said), 1, (total), (at), 1000                          \
     }
 
+// Draws one of `count` numbers or, one time in four, any.
 KIT uint64_t one_of(const uint64_t *of, size_t count)
 {
     return t_below(4) == 0 ? t_rand() : of[t_below(count)];
 }
 
-// Mostly right, so that it comes far.
+// Draws a head of a packet for a body of `body` bytes, mostly right, so that it
+// comes far.
 KIT struct rpc_sock_head some_head(uint32_t magic, uint64_t said, size_t body)
 {
     const uint64_t sizes[] = {body, body, body, body, body + 1, 0, 100, 100};

@@ -59,6 +59,7 @@ static const ProtobufCFieldDescriptor node_fields[] = {
 static const unsigned node_by_name[] = {5, 4, 0, 3, 2, 1, 6};
 static const ProtobufCIntRange node_ranges[] = {{1, 0}, {15, 6}, {0, 7}};
 
+// Sets the message to an empty Node.
 static void node_init(ProtobufCMessage *message)
 {
     struct node *n = (struct node *)message;
@@ -83,6 +84,7 @@ static const ProtobufCMessageDescriptor node_descriptor = {
     .message_init = node_init,
 };
 
+// Makes an empty Node, for node_free.
 __attribute__((unused)) static struct node *node_new(void)
 {
     struct node *n = sl_malloc(sizeof(*n));
@@ -91,7 +93,8 @@ __attribute__((unused)) static struct node *node_new(void)
     return n;
 }
 
-// A tree of random content, at most `depth` messages deep below its root.
+// Makes a tree of random content, at most `depth` messages deep below its root,
+// for node_free.
 __attribute__((unused)) static struct node *node_random(unsigned depth)
 {
     struct node *n = node_new();
@@ -114,6 +117,7 @@ __attribute__((unused)) static struct node *node_random(unsigned depth)
     return n;
 }
 
+// Frees a tree. NULL is allowed.
 __attribute__((unused)) static void node_free(struct node *n)
 {
     if (n == NULL)
@@ -128,7 +132,7 @@ __attribute__((unused)) static void node_free(struct node *n)
     sl_free(n);
 }
 
-// Packed, for sl_free.
+// Returns the packed bytes of a tree, *size of them, for sl_free.
 __attribute__((unused)) static uint8_t *node_bytes(const struct node *n,
                                                    size_t *size)
 {

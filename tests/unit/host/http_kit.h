@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/host/http_kit.h -- a client of an HTTP server on the loop of the
 // same thread: it turns the loop while it waits.
+//
+// Errors   what fails that should not ends the test, as does a wait for an
+//          answer of a minute.
 #ifndef TESTS_UNIT_HOST_HTTP_KIT_H
 #define TESTS_UNIT_HOST_HTTP_KIT_H
 
@@ -25,6 +28,8 @@ struct talk {
     const char *address; // 127.0.0.1:port
 };
 
+// Connects to *at, and returns the socket, which does not block and is the
+// test's to close.
 static inline int dial_to(const struct sockaddr_in *at)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -35,6 +40,7 @@ static inline int dial_to(const struct sockaddr_in *at)
     return fd;
 }
 
+// Connects to w->address as dial_to does.
 static inline int dial(const struct talk *w)
 {
     struct sockaddr_in at = {
@@ -45,11 +51,13 @@ static inline int dial(const struct talk *w)
     return dial_to(&at);
 }
 
+// Returns the time of the monotonic clock.
 static inline uint64_t now_us(void)
 {
     return sl_now_us(sl_clock_real());
 }
 
+// Turns the loop once, then waits until `fd` can be read, 1 ms at most.
 static inline void turn(struct talk *w, int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -58,7 +66,7 @@ static inline void turn(struct talk *w, int fd)
     (void)poll(&p, 1, 1);
 }
 
-// Sends all, or until the server has ended the connection.
+// Sends all, or until the server has ended the connection or a minute is over.
 static inline void put(struct talk *w, int fd, const char *bytes, size_t n)
 {
     uint64_t until = now_us() + LIMIT_US;
@@ -76,7 +84,8 @@ static inline void put(struct talk *w, int fd, const char *bytes, size_t n)
     }
 }
 
-// Reads until the end, or until `text` is there (NULL: only the end).
+// Reads until the end, or until `text` is in *in (NULL: only the end), to which
+// what comes is added; returns all that is in *in, borrowed from it.
 static inline const char *get_until(struct talk *w, int fd, struct buf *in,
                                     const char *text)
 {
@@ -98,7 +107,8 @@ static inline const char *get_until(struct talk *w, int fd, struct buf *in,
     return "";
 }
 
-// A whole exchange; the answer lives until the next one.
+// Makes a connection, sends the request, closes that way, and returns all that
+// is answered until the end, valid until the next exchange.
 static inline const char *ask_bytes(struct talk *w, const char *bytes, size_t n)
 {
     static struct buf in = BUF_INIT;
@@ -112,6 +122,7 @@ static inline const char *ask_bytes(struct talk *w, const char *bytes, size_t n)
     return buf_text(&in);
 }
 
+// Makes an exchange, as ask_bytes does, with a text.
 static inline const char *ask(struct talk *w, const char *bytes)
 {
     return ask_bytes(w, bytes, strlen(bytes));

@@ -62,12 +62,14 @@ static const struct conv_layer resnet[] = {
 static const enum kern_op conv_ops[] = {KERN_CONV_FWD, KERN_CONV_DGRAD,
                                         KERN_CONV_WGRAD};
 
+// Returns true if the layer needs this op of a convolution.
 static inline bool conv_layer_has(const struct conv_layer *l, enum kern_op op)
 {
     return op != KERN_CONV_DGRAD || !l->first;
 }
 
-// As the first micro-batch of a step has it: nothing is added to.
+// Sets *d to the op of the layer for `batch` images of type t, as the first
+// micro-batch of a step has it: nothing is added to.
 static inline void conv_layer_desc(struct kern_desc *d,
                                    const struct conv_layer *l, enum kern_op op,
                                    int64_t batch, enum kern_dtype t)

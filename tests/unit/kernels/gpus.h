@@ -31,17 +31,19 @@ static const struct gpu_facts gpu_facts[] = {
      96, 32},
 };
 
+// Returns the H200 of the table.
 static inline const struct gpu_facts *gpu_h200(void)
 {
     return &gpu_facts[4];
 }
 
+// Returns the bytes of a GPU's memory.
 static inline size_t gpu_bytes(const struct gpu_facts *g)
 {
     return (size_t)g->gib << 30;
 }
 
-// As JSON, into to[n].
+// Writes the description of a GPU as JSON to to[n], cut to n bytes with its 0.
 static inline void gpu_json(char *to, size_t n, const struct gpu_facts *g)
 {
     snprintf(to, n,

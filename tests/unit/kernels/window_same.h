@@ -5,7 +5,8 @@
 
 #include "kernels/kern.h"
 
-// Sets the pads along one axis: output is ceil(in / stride), the odd element
+// Sets the pads of *w along one axis (0 or 1) for an input of `in` elements, by
+// its size, stride and dilation: output is ceil(in / stride), the odd element
 // goes behind.
 static inline void window_same(struct kern_window *w, int axis, int64_t in)
 {

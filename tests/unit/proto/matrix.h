@@ -18,8 +18,8 @@ static struct {
 } matrix[MATRIX_METHODS];
 static size_t matrix_count;
 
-// Reads " `Jobs/Get` `List` | x | x | x | | | |". A service without a package
-// is ours.
+// Adds the methods of a row, " `Jobs/Get` `List` | x | x | x | | | |", which it
+// takes apart, to the matrix. A service without a package is ours.
 static void matrix_read_row(char *row)
 {
     char roles[8] = "", *at, *names = strtok_r(row, "|", &at), *service = NULL;
@@ -51,7 +51,7 @@ static void matrix_read_row(char *row)
     }
 }
 
-// Reads the table of docs/security.md.
+// Sets the matrix to the table of docs/security.md.
 static void matrix_read(void)
 {
     FILE *f = fopen(SECURITY_PATH, "rb");

@@ -17,8 +17,8 @@
 #define KIT_IDS 4096
 #define KIT_RECORD (sizeof(struct row_header) + 16) // 3 f32, and zeroes
 
-// SGD at a rate of 1 from a constant: a row is the constant minus the sum of
-// its gradients.
+// Returns a spec of SGD at a rate of 1 from a constant: a row is the constant
+// minus the sum of its gradients.
 static inline struct rowset_spec kit_spec(uint32_t buckets)
 {
     struct rowset_spec spec = {
@@ -36,6 +36,7 @@ static inline struct rowset_spec kit_spec(uint32_t buckets)
     return spec;
 }
 
+// Makes an empty set, for rowset_free.
 static inline struct rowset *kit_new(const struct rowset_spec *spec)
 {
     struct rowset *r;
@@ -44,6 +45,7 @@ static inline struct rowset *kit_new(const struct rowset_spec *spec)
     return r;
 }
 
+// Compares two ids by their hashes, for qsort.
 static inline int kit_by_hash(const void *a, const void *b)
 {
     uint64_t x = table_hash(*(const uint64_t *)a);
@@ -52,7 +54,7 @@ static inline int kit_by_hash(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// Element k of the gradient of an id in an update.
+// Returns element k of the gradient of an id in an update: -4 to 4.
 static inline float kit_gradient(uint64_t id, uint32_t version, unsigned k)
 {
     return (float)((id * 31 + version * 7 + k) % 9) - 4;
@@ -94,7 +96,7 @@ static inline void kit_push_range(struct rowset *r, uint32_t version,
     kit_push(r, version, n, ids);
 }
 
-// An update that touches no row.
+// Pushes an update that touches no row.
 static inline void kit_push_none(struct rowset *r, uint32_t version)
 {
     kit_push_range(r, version, 1, 0);
@@ -108,6 +110,7 @@ struct kit_dump {
     uint8_t waiting[KIT_IDS][sizeof(struct row_header)];
 };
 
+// Compares two records by their ids, for qsort.
 static inline int kit_by_id(const void *a, const void *b)
 {
     uint64_t x = ((const struct row_header *)a)->id;
@@ -116,12 +119,14 @@ static inline int kit_by_id(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+// Returns the records of a part in *d.
 static inline void *kit_records(struct kit_dump *d, enum rowset_part part)
 {
     return part == ROWSET_ROWS ? (void *)d->rows : (void *)d->waiting;
 }
 
-// Walks on, some records at a time; returns false at the end of both parts.
+// Walks on in a set that is frozen, at most `most` records, which are added to
+// *d; returns false at the end of both parts.
 static inline bool kit_walk(struct rowset *r, struct kit_dump *d, size_t most)
 {
     for (enum rowset_part part = 0; part < ROWSET_PARTS; part++) {
@@ -138,7 +143,7 @@ static inline bool kit_walk(struct rowset *r, struct kit_dump *d, size_t most)
     return false;
 }
 
-// Sorts what was walked.
+// Sorts what was walked, by id, and checks that it is all that was frozen.
 static inline void kit_sort(struct kit_dump *d, const struct rowset *r)
 {
     for (enum rowset_part part = 0; part < ROWSET_PARTS; part++) {
@@ -148,7 +153,7 @@ static inline void kit_sort(struct kit_dump *d, const struct rowset *r)
     }
 }
 
-// Takes all records of a set, by id.
+// Sets *d to copies of all records of a set, by id; freezes and thaws it.
 static inline void kit_dump(struct kit_dump *d, struct rowset *r)
 {
     memset(d, 0, sizeof(*d));
@@ -159,6 +164,7 @@ static inline void kit_dump(struct kit_dump *d, struct rowset *r)
     rowset_thaw(r);
 }
 
+// Checks that two sets have the same records, byte by byte.
 static inline void kit_same(const struct kit_dump *a, const struct kit_dump *b)
 {
     T_EQ(a->count[ROWSET_ROWS], b->count[ROWSET_ROWS]);
@@ -166,7 +172,8 @@ static inline void kit_same(const struct kit_dump *a, const struct kit_dump *b)
     T_MEM(a, b, sizeof(*a));
 }
 
-// Makes a set of the records, the last first: they lie elsewhere in it.
+// Makes a set of the records of *d, the last first, so that they lie elsewhere
+// in it; for rowset_free.
 static inline struct rowset *kit_load(const struct rowset_spec *spec,
                                       struct kit_dump *d)
 {

@@ -74,13 +74,19 @@ struct fake_ps_options {
     uint32_t dims[FAKE_TABLES]; // of rows; 0: there is no such table
 };
 
+// Makes a psserver that serves at once: shards of incarnation 1 with drawn
+// values, nothing counted. *o is copied but for `counts`, which is read now;
+// `io` and `local` are borrowed until fake_ps_free.
 struct fake_ps *fake_ps_new(struct rpc_io *io, const struct fake_ps_options *o);
+
+// Fails calls that are held (fake_ps_hold), waits for open ones, and frees f.
 void fake_ps_free(struct fake_ps *f);
 
 // Returns what element k of an id without a row is.
 float fake_first(uint32_t table, uint64_t id, uint32_t k);
 
-// Under its lock.
+// Takes the lock and returns the shards, an array, to be read and changed until
+// fake_ps_unlock; no call is answered meanwhile.
 struct fake_shard *fake_ps_lock(struct fake_ps *f);
 void fake_ps_unlock(struct fake_ps *f);
 
@@ -88,31 +94,36 @@ void fake_ps_unlock(struct fake_ps *f);
 // freed); NULL: no more.
 void fake_ps_local(struct fake_ps *f, struct local *local);
 
-// Of 1000 pushes that name shared memory so many are told that it is unknown.
+// Has so many of 1000 pushes that name shared memory be told that it is
+// unknown.
 void fake_ps_forget(struct fake_ps *f, unsigned of_1000);
 
-// Of 1000 pushes so many are refused for their delay, unless they say that they
-// are late; only who was refused three times may say so.
+// Has so many of 1000 pushes be refused for their delay, unless they say that
+// they are late, which only a push that was refused three times may say.
 void fake_ps_stale(struct fake_ps *f, unsigned of_1000);
 
-// Each Ask and push is refused from now on, as of a later round.
+// Has each Ask and push be refused from now on, as of a later round.
 void fake_ps_ahead(struct fake_ps *f);
 
-// So many pulls are answered with f32, as by one that knows nothing else.
+// Has so many of 1000 pulls be answered with f32, as by a psserver that knows
+// nothing else.
 void fake_ps_wide(struct fake_ps *f, unsigned of_1000);
 
-// Pulls that want a code are answered with a change, of `n` bytes, to that
-// version; else, and as long as this was not called, with f32.
+// Has pulls that want a code be answered with a change, of `n` bytes, at most
+// 256, which are copied, to that version; before this is called with f32.
 void fake_ps_change(struct fake_ps *f, uint64_t version, const void *bytes,
                     size_t n);
 
-// Of 1000 calls so many fail before anything happened, and so many after, so
-// that the answer is lost.
+// Has so many of 1000 calls fail with SL_EUNAVAIL before anything happened, and
+// so many of 1000 pushes after they were done, so that the answer is lost.
 void fake_ps_luck(struct fake_ps *f, unsigned before, unsigned after);
-void fake_ps_hold(struct fake_ps *f, bool hold); // calls are not answered
 
-// After so many more pushes of any shard: fn(arg), on an I/O thread, with the
-// lock.
+// Holds calls, up to 64, without an answer and undone; `hold` false: fails
+// those that are held with SL_EUNAVAIL, and holds no more.
+void fake_ps_hold(struct fake_ps *f, bool hold);
+
+// Calls fn(arg) once, after so many more pushes of any shard, refused ones too:
+// on an I/O thread, with the lock. 0: not at all. In place of an earlier one.
 void fake_ps_after(struct fake_ps *f, unsigned pushes, void (*fn)(void *arg),
                    void *arg);
 

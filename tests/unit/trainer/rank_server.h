@@ -16,7 +16,8 @@ struct rank_server {
     char address[128];
 };
 
-// No two of a process have the same number.
+// Makes the server of a rank, at a socket in /tmp that `number` and the process
+// name: no two of a process have the same number. For rank_server_close.
 static inline void rank_server_open(struct rank_server *s, unsigned number)
 {
     struct rpc_io_options o = {.threads = 1};
@@ -32,6 +33,7 @@ static inline void rank_server_open(struct rank_server *s, unsigned number)
     rpc_server_start(s->server);
 }
 
+// Frees the server and removes its socket.
 static inline void rank_server_close(struct rank_server *s)
 {
     rpc_server_free(s->server);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/trainer/ring_world.h -- a job of a few elements whose state ranks
 // have, without a coordinator.
+//
+// Memory   a world owns nothing and points into itself: it is not moved.
 #ifndef TESTS_UNIT_TRAINER_RING_WORLD_H
 #define TESTS_UNIT_TRAINER_RING_WORLD_H
 
@@ -29,6 +31,8 @@ struct world {
     Sluice__V1__Tag base;
 };
 
+// Sets variable i, of `rank` dimensions (1: a; 2: a, b), and its piece, all of
+// it in that part; drawn at first. `name` is borrowed.
 static inline void variable(struct world *w, uint32_t i, char *name,
                             size_t rank, uint64_t a, uint64_t b, uint32_t part)
 {
@@ -52,6 +56,8 @@ static inline void variable(struct world *w, uint32_t i, char *name,
     w->piece_list[i] = p;
 }
 
+// Sets *w to that job, 7, of 40 samples in steps of 4, with this optimizer,
+// whose name is borrowed; w->begin is of generation 3, from the seed.
 static inline void world_init(struct world *w, char *optimizer)
 {
     memset(w, 0, sizeof(*w));
@@ -93,11 +99,13 @@ static inline void world_init(struct world *w, char *optimizer)
     w->begin.base_tag = &w->base;
 }
 
+// Draws the gradient of this number, ELEMENTS floats, the same each time.
 static inline void gradient(float *g, uint64_t number)
 {
     rng_fill_normal(g, 11, number, 0, ELEMENTS);
 }
 
+// Returns the n-th step of the job, from 0, as it is counted.
 static inline struct once_step step_of(uint64_t n)
 {
     return (struct once_step){.closure = n / 5,
@@ -106,7 +114,9 @@ static inline struct once_step step_of(uint64_t n)
                               .digest = n * 17};
 }
 
-// In round `n` the first variable, the last, all or none may lack a gradient.
+// Returns how many contributions of round n have a gradient of each variable,
+// in `space` (VARIABLES floats): the first variable, the last, all or none may
+// lack it. NULL: none lacks it.
 static inline const float *present_in(float *space, uint64_t n)
 {
     for (uint32_t i = 0; i < VARIABLES; i++)
@@ -117,6 +127,7 @@ static inline const float *present_in(float *space, uint64_t n)
     return n % 5 == 2 ? NULL : space;
 }
 
+// Returns true if both passed the same numbers; a missing list has zeroes.
 static inline bool same_passed(const struct once *a, const struct once *b)
 {
     size_t n =
@@ -129,6 +140,8 @@ static inline bool same_passed(const struct once *a, const struct once *b)
     return same;
 }
 
+// Returns true if two ranks, with as many parts, have the same state, bit by
+// bit, and the same tag.
 static inline bool same_state(const struct rank *a, const struct rank *b)
 {
     for (uint32_t i = 0; i < a->count; i++) {
