@@ -58,8 +58,8 @@ struct rpc_table attend_table(struct attend *a);
 // passed over.
 
 // Queues a message, which is copied; a stream that cannot take it, for want of
-// memory or because the peer reads nothing, is canceled. After attend_hang_up
-// or attend_cut_off it does nothing.
+// memory or because the peer reads nothing, is canceled. After attend_hang_up,
+// attend_cut_off or attend_send_away it does nothing.
 void attend_send(void *attend, uint64_t member,
                  const Sluice__V1__AttendDown *message);
 

@@ -45,7 +45,8 @@ void watch_free(struct watch *w);
 void watch_set_coord(struct watch *w, struct coord *c, const char *why);
 
 // Takes over the stream of a new watcher: reads its request and posts it to the
-// loop. A request that cannot be read ends the stream at once, with the error.
+// loop. A caller without a role, a request that cannot be read, or a lack of
+// memory ends the stream at once, with the error.
 void watch_open(struct watch *w, struct rpc_stream *stream);
 
 // Writes the numbers of statuses that this process made and sent.

@@ -7,8 +7,8 @@
 // Nothing is kept between two calls, and during one the call alone: the client
 // says with each call which lines it has. LOGS_ASKED_MOST calls may wait for
 // members, one for each member; a second for a member that is being asked, and
-// one beyond the number, is SL_EBUSY. A member that does not
-// answer in LOGS_SILENT_MS is given up.
+// one beyond the number, is SL_EBUSY. A member that does not answer in
+// LOGS_SILENT_MS is given up.
 //
 // Threads  the loop. The handler of the table: I/O threads.
 // Memory   as api.h. Pieces are borrowed until the call returns.

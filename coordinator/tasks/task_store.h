@@ -5,9 +5,9 @@
 // SQLite as the journal uses it (WAL, synchronous=FULL), in a file of its own,
 // or in memory and in etcd below "tasks/", for coordinators that stand by for
 // each other (journal_etcd.h). So tasks neither wait for the journal nor end
-// the coordinator. Many
-// calls are one transaction: store_begin, the writes, store_commit, and only
-// then the answers. Leases are not in it: a worker says what it holds.
+// the coordinator. Many calls are one transaction: store_begin, the writes,
+// store_commit, and only then the answers. Leases are not in it: a worker says
+// what it holds.
 //
 // Threads  one at a time. store_open, store_load and store_commit wait for the
 //          disk.
