@@ -29,10 +29,11 @@ struct news {
 // Answers with {"status", "events", "history", "timeline"}: the job's status,
 // without shards and spec and up to NEWS_MS old, and what of the lists is newer
 // than ?event=, ?point_us= and ?span= (of the events the first WIRE_EVENTS_MAX,
-// of the timeline the newest 2,000 spans); each is 0 if it is not said, and 400
-// if it is no number. `id` names the job, borrowed for the call; 404: there is
-// none. A status that was made is kept in *n, in place of the oldest one if
-// there are NEWS_KEPT, which goes also if the status cannot be made.
+// of the timeline the newest 2,000 spans, and all that run); each is 0 if it is
+// not said, and 400 if it is no number. `id` names the job, borrowed for the
+// call; 404: there is none. A status that was made is kept in *n, in place of
+// the oldest one if there are NEWS_KEPT, which goes also if the status cannot
+// be made.
 void news_answer(struct news *n, struct coord *c, char *id,
                  const struct http_request *q, struct http_answer *a);
 

@@ -165,7 +165,9 @@ enum sl_err etcd_lease_revoke(struct etcd *e, int64_t id, int64_t limit_ms,
 // ---- watches
 
 struct etcd_change {
-    bool deleted;        // row.value is then empty and row.created 0
+    // row.value is then empty, row.created is 0, and row.modified is the
+    // revision of the deletion
+    bool deleted;
     struct etcd_row row; // borrowed until the callback returns
 };
 
@@ -175,8 +177,8 @@ struct etcd_watch_events {
     void (*changed)(void *arg, const struct etcd_change *change);
     // The watch has ended, once and last, but not for etcd_watch_close, which
     // is to be called all the same, on another thread. Open another watch,
-    // after a get: changes between them are not reported.
-    // etcd_compacted(err): `from` lies too far back.
+    // after a get: changes between them are not reported. `err`, never NULL,
+    // holds until it returns; etcd_compacted(err): `from` lies too far back.
     void (*ended)(void *arg, enum sl_err code, const struct sl_error *err);
 };
 

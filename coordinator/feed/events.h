@@ -7,8 +7,8 @@
 //
 // Threads  one at a time.
 // Memory   at most EVENTS_ALL events, and EVENTS_OF_JOB of one job (or of
-//          none); an event holds until the next events_add. What is passed is
-//          copied.
+//          none); an event holds until the next events_add or events_release.
+//          What is passed is copied.
 // Units    microseconds of the wall clock.
 // Errors   NULL: no memory, and the event is not there.
 #ifndef COORDINATOR_FEED_EVENTS_H
@@ -159,7 +159,8 @@ const struct event *events_next(const struct events *es, uint64_t uid,
 // "job-placed".
 const char *event_word(enum event_kind kind);
 
-// Returns the level of a kind: "info", "warn" or "error".
+// Returns the level of a kind, which is below EVENT_KINDS_COUNT: "info", "warn"
+// or "error".
 const char *event_level(enum event_kind kind);
 
 // Sets *out to the kind with this word and returns true; false, with *out as it

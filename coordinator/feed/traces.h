@@ -119,7 +119,9 @@ const struct track *traces_spans(const struct traces *ts, uint64_t uid);
 const struct track *traces_curve(const struct traces *ts, uint64_t uid,
                                  bool minutes);
 
-// Returns the word of an end, such as "counted"; "" for SPAN_RUNS.
+// Returns the word of an end, which is below SPAN_ENDS_COUNT, such as
+// "counted";
+// "" for SPAN_RUNS.
 const char *lease_span_word(enum lease_span_end end);
 
 // Returns the kind of a span's work: "train", "evaluate", "probe" or "ring";

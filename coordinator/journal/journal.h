@@ -434,7 +434,7 @@ enum sl_err journal_ring_redone_read(struct journal *j, uint64_t job,
 
 struct journal_shard {
     uint32_t shard;
-    const char *psserver;
+    const char *psserver; // "": it is a part of a ring
     uint64_t incarnation;
     struct wire_tag cut; // (0, 0): no cut names it
     // The psserver of its replica, or `psserver` itself, which was the replica
@@ -595,7 +595,7 @@ enum sl_err journal_each_ended(struct journal *j, journal_job_fn fn, void *arg,
 
 // The jobs of a list: numbers below `before`, of that tenant and that name.
 struct journal_list {
-    uint64_t before;
+    uint64_t before;           // 0: no job
     const char *tenant, *name; // NULL: any; name "": any, too. No job is of
                                // the tenant ""
 };

@@ -58,9 +58,10 @@ enum sl_err audit_new(struct audit **out, const struct audit_options *options,
 // log; not from `written`. NULL is allowed.
 void audit_free(struct audit *a);
 
-// Writes a line soon, in the order of the calls; does not wait. written(arg) is
-// called once, on the log's thread, when the line is on disk or cannot be, or
-// before audit_write returns if memory is short; NULL: no call.
+// Writes a line soon, in the order of the calls, with the present time and its
+// texts cut (`job` to 200 bytes); does not wait. written(arg) is called once,
+// on the log's thread, when the line is on disk or cannot be, or before
+// audit_write returns if memory is short; NULL: no call.
 void audit_write(struct audit *a, const struct audit_line *line,
                  void (*written)(void *arg), void *arg);
 

@@ -45,13 +45,15 @@ void quorum_free(struct quorum *q);
 
 // Writes what an operator has to do about a member at `address` that said
 // *said, or did not answer (`said` NULL, for the reason `why`, else not read),
-// to `out`, cut to `size` bytes; an empty text: nothing.
+// to `out`, cut to `size` bytes, which is not 0; of several things the first
+// alone; an empty text: nothing.
 void quorum_judge(char *out, size_t size, const char *address,
                   const struct etcd_status *said, const char *why);
 
 // Writes what an operator has to do about the certificate of the file `file`,
 // which ends in left_s seconds (below 0: it has ended), to `out`, cut to `size`
-// bytes; an empty text: nothing, it lasts for TLS_SOON_DAYS or longer.
+// bytes, which is not 0; an empty text: nothing, it lasts for TLS_SOON_DAYS or
+// longer.
 void quorum_judge_cert(char *out, size_t size, const char *file,
                        int64_t left_s);
 

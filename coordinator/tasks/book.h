@@ -180,7 +180,8 @@ enum sl_err book_room(const struct book *b, const struct book_queue *q,
 
 // Adds a pending task for the handler `name`, as the last one, under an id that
 // the caller has drawn (above last_id) or loaded, and raises last_id and
-// c->last to its id and number. book_room is not asked. NULL: no memory.
+// c->last to its id and number; no task has the id, and none of c the number
+// (not looked at). book_room is not asked. NULL: no memory.
 struct book_task *book_add(struct book *b, struct book_client *c, uint64_t id,
                            uint64_t number, const char *name, size_t bytes);
 
