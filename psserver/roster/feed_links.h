@@ -55,12 +55,14 @@ void feed_links_release(struct feed_links *l);
 
 // Finds or makes a link to the address, and counts the caller as a user of it,
 // until feed_link_put. Callers of several `which`, any numbers, share
-// FEED_LINKS_MOST links at most. l->io is not NULL. Returns SL_OK; on failure
-// *out is as it was.
+// FEED_LINKS_MOST links at most. l->io is not NULL. `address` is copied;
+// nothing is dialled before the first call. Returns SL_OK; on failure *out is
+// as it was.
 enum sl_err feed_links_take(struct feed_link **out, struct feed_links *l,
                             const char *address, uint64_t which,
                             struct sl_error *err);
-// Takes one user off a link; the last one closes its connection and frees it.
+// Takes one user off a link; the last one closes its connection and frees it,
+// and stops the loop (loop_stop) if feed_links_release waits.
 void feed_link_put(struct feed_link *link);
 
 // Notes that a call of so many bytes begins. Returns the ms to add to its

@@ -34,23 +34,25 @@ struct feeder_setup {
     uint64_t incarnation, order; // of the shard; of the feed
     const char *address;         // of the psserver that follows
     bool replica;
-    // Hears, on any thread, that a replica has acknowledged more. NULL: nothing
-    // has to.
+    // Hears, on any thread, that a replica has acknowledged more; not called
+    // for a feed that is a move. NULL: nothing has to.
     void (*acked)(void *arg, struct shard *shard);
     void *acked_arg;
     // Hears once, on the loop, that a replica has all that was answered (P2).
-    // It may call feeder_free.
+    // It may call feeder_free. Not called, and may be NULL, unless `replica`.
     void (*ready)(void *arg);
     // Hears once, on the loop and not within feeder_start, how it ended: SL_OK
-    // if the follower holds what the shard holds, which has stopped. It may
-    // call feeder_free.
+    // if the follower holds what the shard holds, which has stopped. A
+    // replica's feed ends by an error alone. It may call feeder_free, which
+    // frees the feeder in any case. Not NULL.
     void (*ended)(void *arg, enum sl_err rc, const struct sl_error *why);
     void *arg;
 };
 
-// Makes a feeder, which sends nothing yet, of a copy of the setup. Returns
-// SL_OK; SL_ENOMEM; SL_EINVAL: the address is none; else what making a
-// connection says (feed_links_take). *out is untouched then.
+// Makes a feeder, which sends nothing yet, of a copy of the setup; takes a
+// reference to the shard. setup->links has an `io`. Returns SL_OK; SL_ENOMEM;
+// SL_EINVAL: the address is none; else what making a connection says
+// (feed_links_take). *out is untouched then.
 enum sl_err feeder_new(struct feeder **out, const struct feeder_setup *setup,
                        struct sl_error *err);
 // Begins to send: the log of feed setup.order, which the shard has

@@ -100,7 +100,8 @@ void roster_free(struct roster *r);
 bool roster_term(struct roster *r, uint64_t term);
 
 // Sends a hello for each shard that is not LOADING, and what there is to tell
-// of replicas. To be called whenever a stream to the coordinator is there.
+// of replicas (hosted_tell_replica). Waits for the shards' locks. To be called
+// whenever a stream to the coordinator is there.
 void roster_attached(struct roster *r);
 
 // ---- messages of the stream
@@ -115,10 +116,13 @@ void roster_attached(struct roster *r);
 // number, drops the shard that was held. One that is served already, that is
 // loaded and new enough, or that has followed its source (P4), sends its hello
 // again instead; one that is being loaded is loaded once more if the message
-// wants another snapshot. Notes the quota of its tenant's rows. m->prepare: the
-// shard is loaded, whatever is here, to take over from another psserver (M4),
-// and follows the feed m->follow, if that is not 0; it is not admitted before a
-// message without `prepare`.
+// wants another snapshot; one that has FAILED is loaded at once. m->replica: a
+// loaded shard that follows that feed takes over with what it has. Notes the
+// quota of its tenant's rows. m->prepare: the shard is loaded, whatever is
+// here, to take over from another psserver (M4), and follows the feed
+// m->follow, if that is not 0; it is not admitted before a message without
+// `prepare`, which loads it once more unless it has followed. Without memory
+// the shard is not held, and an error is logged.
 void roster_place(struct roster *r, const Sluice__V1__Place *m);
 // Admits a loaded shard, or renews it, as the incarnation in the message, and
 // notes the quota of its tenant's rows. Does nothing if the shard is LOADING or
@@ -134,9 +138,9 @@ void roster_admit(struct roster *r, const Sluice__V1__Admit *m);
 // for another uid, or for a shard that is not loaded, change nothing; nor do
 // those that do not hold, which are logged.
 void roster_rates(struct roster *r, const Sluice__V1__Rates *m);
-// Drops the shard; if the message names a snapshot, loads it anew instead, at
-// least that new (`exact`: that one), unless such a one was loaded meanwhile
-// and is not admitted.
+// Logs m->why, and drops the shard; if the message names a snapshot, loads it
+// anew instead, at least that new (`exact`: that one), unless such a one was
+// loaded meanwhile and is not admitted.
 void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m);
 // Sends the hello of an admitted shard again; does nothing for another.
 void roster_hello(struct roster *r, const Sluice__V1__HelloWanted *m);
@@ -153,23 +157,29 @@ void roster_close_round(struct roster *r, const Sluice__V1__CloseRound *m);
 // shard is not held here, or not admitted, that is reported. A request that is
 // under way or waits already changes nothing. m->last: the shard answers no
 // worker from the instant on (M1). m->feed: a feed begins at the instant.
-// m->feed is not read where setup.io is NULL. A snapshot of a shard beside a
-// ring is of the round in the message, and waits for it; another such request
-// takes its place, and nothing is reported of it.
+// m->feed is not read where setup.io is NULL. With m->at_round a snapshot of a
+// shard beside a ring is of the state after that round, and waits for it, or
+// for the job's last step; another such request takes its place, and nothing is
+// reported of the one that waited. A round that is past, or a snapshot being
+// written when it is reached, is reported. Nothing is reported of a shard that
+// was dropped or loaded anew meanwhile.
 void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m);
 // Feeds the admitted shard to the psserver that the message names, and tells
 // the coordinator how that ended, also if it cannot begin; a feed that is under
-// way by another order ends. The same order again changes nothing. The feed has
-// begun with a snapshot (m->feed of roster_snapshot).
+// way by another order ends, and nothing is told of that. The order of the feed
+// under way changes nothing. The feed has begun with a snapshot (m->feed of
+// roster_snapshot).
 void roster_feed(struct roster *r, const Sluice__V1__Feed *m);
 // Has the shard answer without the replica that it feeds by the order in the
-// message (P3): ends that feed, and calls setup.acked if answers were bound to
-// it. Another order changes nothing.
+// message (P3): ends that feed, also if nothing was sent yet, and calls
+// setup.acked, with a line in the log, if answers were bound to it. Another
+// order changes nothing.
 void roster_replica_out(struct roster *r, const Sluice__V1__ReplicaOut *m);
 // Deletes, on a pool thread, the snapshots of an admitted shard that the
 // message does not protect (K3), and closes those of them that are mapped; a
-// failure is logged. Does nothing if it names no tag, or its newest one is of a
-// higher incarnation than the shard's.
+// failure is logged. Does nothing if the shard is not admitted, if the message
+// names no tag, or if its newest one is of a higher incarnation than the
+// shard's, nor, silently, without memory.
 void roster_keep(struct roster *r, const Sluice__V1__Keep *m);
 // Drops all shards of the job (with m->job_uid, if that is not 0), after a last
 // report of those that are admitted. Deletes the job's snapshots on a pool
@@ -183,8 +193,10 @@ void roster_close_job(struct roster *r, const Sluice__V1__CloseJob *m);
 void roster_empties(struct roster *r, bool empties);
 
 // Sends heartbeat number `seq`, which reports all admitted shards, with what is
-// news of open rounds and replicas, and loads shards again that have FAILED for
-// ten seconds; called now and then.
+// news of open rounds and replicas, in several messages if there is much, and
+// loads shards again that have FAILED for ten seconds; called now and then.
+// Waits for the lock of a shard only if it was taken at four heartbeats in a
+// row; until then the report has the figures read last.
 void roster_tick(struct roster *r, uint64_t seq, bool draining);
 
 // Writes a snapshot of each admitted shard that has counted steps since its
@@ -203,8 +215,9 @@ size_t roster_failed(const struct roster *r);
 // space on the disk.
 bool roster_full(const struct roster *r);
 
-// Writes the figures of the shards and their snapshots to *e. A shard that is
-// applying an update is not waited for: its figures are those read last.
+// Writes the figures of the shards, their snapshots and tables, and of tenants'
+// rows to *e. A shard that is applying an update is not waited for: its figures
+// are those read last.
 void roster_measure(struct roster *r, struct expo *e);
 
 #endif

@@ -121,7 +121,7 @@ enum sl_err roster_work(struct roster *r, loop_fn work, loop_fn done,
 void roster_worked(struct roster *r);
 
 // Checks that the store of snapshots is there and is ours (membership_check);
-// any thread. Returns SL_OK or why not.
+// any thread. Returns SL_OK, also if setup.membership is NULL, or why not.
 enum sl_err roster_store(const struct roster *r, struct sl_error *err);
 
 // Keeps `h` alive for a job on the pool, until hosted_unpin.
@@ -138,19 +138,23 @@ void hosted_drop(struct hosted *h);
 // logs that `what` is ignored (I5).
 bool roster_term_holds(struct roster *r, uint64_t term, const char *what);
 // Drops the memory if there is any, with its feed, and loads the newest
-// snapshot; if one is being loaded, loads anew when that is over.
+// snapshot; if one is being loaded, loads anew when that is over. A request
+// that waits for a round (later_round) is forgotten without a report, and one
+// with `last` becomes an ordinary one. A load that cannot begin leaves the
+// shard FAILED, which its hello says.
 void hosted_load_anew(struct hosted *h);
-// Drops the memory of a shard beside a ring that cannot follow it: loads anew
-// if `why` is that it has another state (SL_ESTALE, SL_EUNAVAIL, SL_EINVAL);
-// else the shard has FAILED, and its hello says why.
+// Drops the memory of a shard beside a ring, LOADED or ADMITTED, that cannot
+// follow it: loads anew if `why` is that it has another state (SL_ESTALE,
+// SL_EUNAVAIL, SL_EINVAL); else the shard has FAILED, and its hello says why.
 void hosted_unfit(struct hosted *h, const struct sl_error *why);
 // Tells those that wait for a round of the shard, which has memory, that one
 // was applied: calls setup.applied, if it is set.
 void hosted_applied(struct hosted *h);
 // Takes the snapshot that waits for the present round, beside a ring; reports
 // that it was not written if that round is past, or another one is being
-// written. Does nothing if none waits, or its round is to come. Called behind
-// each round, of a shard with memory (roster_snap.c).
+// written. Does nothing if none waits, or its round is to come; that after the
+// job's last step is taken for any later round. Called behind each round, of a
+// shard with memory (roster_snap.c).
 void hosted_reached(struct hosted *h);
 
 // Sends the hello of a shard that is not LOADING: its counts, and if it is
@@ -177,7 +181,8 @@ void hosted_send_snapshot(struct hosted *h, uint64_t request, uint64_t feed,
                           const struct snap_written *w);
 // Sends, on the loop, heartbeat number `seq` with reports of the shards, in
 // several messages if they are many; `admitted` is how many are ADMITTED. Sets
-// r->draining. Without memory the heartbeat has no reports.
+// r->draining. Without memory the heartbeat has no reports. A shard of which no
+// figures were read yet has none.
 void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
                            bool draining);
 
@@ -201,8 +206,9 @@ bool hosted_takes_over(struct hosted *h, uint64_t order);
 // the same lag; that it is missed, again and again. If the feed is over, it is
 // given up here (hosted_replica_lost).
 void hosted_tell_replica(struct hosted *h);
-// Ends the feed to the shard's replica, keeps `why` for later reports, logs it
-// and tells the coordinator. Answers stay bound to the replica (P3).
+// Ends the feed to the shard's replica and drops its log, keeps `why` for later
+// reports, logs it and tells the coordinator. Answers stay bound to the replica
+// (P3).
 void hosted_replica_lost(struct hosted *h, const struct sl_error *why);
 // Reports that the replica has all that was answered (`ready`), or why
 // acknowledgements are missing (`failure`, "" with `ready`), and its lag, 0
@@ -241,7 +247,8 @@ void table_reports_init(struct table_reports *t, struct roster *r,
 void table_reports_init_one(struct table_reports *t, const struct hosted *h);
 // Adds to `msg`, the report of a shard the figures of which were just read
 // (hosted_tables), those of its tables that changed since they were reported
-// last, or all (t->all); does nothing if it is not the shard's turn.
+// last, or all (t->all); does nothing if it is not the shard's turn, or none
+// were read. Notes them as reported, whether or not the message is sent.
 void table_reports_add(struct table_reports *t, struct hosted *h,
                        Sluice__V1__ShardReport *msg);
 // Frees what the tables have, when all messages are sent. All zeroes is

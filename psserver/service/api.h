@@ -67,11 +67,11 @@ void shards_api_acked(void *api, struct shard *shard);
 // Writes the figures of calls to *e (figures.h).
 void shards_api_measure(const struct shards_api *api, struct expo *e);
 
-// Opens no more files, answers the calls that wait for rounds (with the
-// parameters as they are) or for replicas (SL_EUNAVAIL), and runs the loop
-// until those for files being opened are answered; other calls are served on.
-// Before rpc_server_free, which waits for answers. Not from a handler of the
-// loop.
+// Opens no more files (later calls for them get SL_EUNAVAIL), answers the calls
+// that wait for rounds (with the parameters as they are) or for replicas
+// (SL_EUNAVAIL), and runs the loop until those for files being opened are
+// answered; other calls are served on. Before rpc_server_free, which waits for
+// answers. Not from a handler of the loop.
 void shards_api_stop(struct shards_api *api);
 
 // Frees the service, after shards_api_stop and rpc_server_free. NULL is

@@ -60,12 +60,12 @@ void attendance_send(void *arg, const Sluice__V1__AttendUp *up);
 void attendance_drain(struct attendance *a, bool empties);
 
 // Makes heartbeats say that we stay after all; one goes out at once if there is
-// a stream. Not once shards were saved for the end.
+// a stream. After attendance_start; not once shards were saved for the end.
 void attendance_stay(struct attendance *a);
 
 // Ends the stream and dials no more; the roster gets no message after this,
 // `changed` is not called, not even if it was attached, and attendance_send
-// drops all. Again: does nothing.
+// drops all. Again, or before attendance_start: does nothing more.
 void attendance_stop(struct attendance *a);
 
 // Runs what is left on the loop and frees; call after the channel was freed.

@@ -65,11 +65,11 @@ void rounds_stop(struct rounds *r);
 void rounds_release(struct rounds *r);
 
 // Keeps a call, and returns true, if the round that pull->after_round_of (a
-// closure of it, plus 1) names is open: until it was applied or the shard is
-// closed, but for a second at most (ROUNDS_LOOKS); then r->answer answers it.
-// Returns false, and the caller answers, if it is not open, if ROUNDS_MOST
-// calls wait, without memory, or after rounds_stop. *pull is copied; holds a
-// reference of `shard` meanwhile.
+// closure of it, plus 1; not 0) names is open: until it was applied or the
+// shard is closed, but for a second at most (ROUNDS_LOOKS); then r->answer
+// answers it. Returns false, and the caller answers, if it is not open, if
+// ROUNDS_MOST calls wait, without memory, or after rounds_stop. *pull is
+// copied; holds a reference of `shard` meanwhile.
 bool rounds_wait(struct rounds *r, struct rpc_call *call, struct shard *shard,
                  const struct wire_pull *pull);
 

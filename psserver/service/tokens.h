@@ -43,7 +43,8 @@ bool tokens_want_proof(const struct tokens *t);
 // Returns true if the ask may fence older attempts (I4): its proof shows that
 // the asker was leased what it asks about; or no proof is wanted
 // (tokens_want_proof; `t` may be NULL); or the call comes from an admin, or
-// over a socket file. For a call that tokens_check has let in.
+// over a socket file. False, too, without memory to check the proof. For a call
+// that tokens_check has let in.
 bool tokens_proven(struct tokens *t, const struct rpc_call *call,
                    uint64_t job_uid, const struct wire_ask *ask);
 
