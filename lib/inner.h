@@ -184,8 +184,9 @@ void listen_release(struct sluice *s);
 // Makes lease `l` the closure under way (s->open, which is NULL before) and
 // sets *out to it. SL_ENOTSUP: it is not for training; else the errors of
 // jobs_take and range_init. On failure gives the lease back to the coordinator,
-// with the error that is returned, and s->open is NULL. `l` is not the caller's
-// any more in either case.
+// as failed with the error that is returned, or undone if there is no memory
+// for a closure, and s->open is NULL. `l` is not the caller's any more in
+// either case.
 enum sl_err closure_open(struct sluice *s, struct lease *l,
                          struct sluice_closure **out, struct sl_error *err);
 
@@ -224,9 +225,10 @@ enum sl_err closure_of_slot(struct sluice *s, struct sluice_closure **out,
 
 // ---- setup.c, for sessions and task clients
 
-// Returns `said` unless it is NULL, else the value of SLUICE_COORDINATOR, else
-// the address that ownsock_find writes to `own`, which looks for a running
-// cluster and may wait. Never NULL; borrowed from one of these.
+// Returns `said` unless it is NULL, else the value of SLUICE_COORDINATOR if it
+// is set (it may be empty), else the address that ownsock_find writes to `own`,
+// which looks for a running cluster and may wait. Never NULL; borrowed from one
+// of these.
 const char *lib_coordinator(char own[OWNSOCK_BYTES], const char *said);
 // Returns a copy of `said`. If it is NULL, makes a name: the process's first
 // such call returns "host-pid", later ones "host-pid-2" and so on, since a

@@ -88,10 +88,10 @@ void line_cancel(struct link_line *l);
 // again.
 void line_release(struct link_line *l);
 
-// Copies the caller's options `said` to `all`, the same struct as this library
-// knows it. Both begin with their size, a size_t: members that an older
-// caller's struct lacks keep what *all has. `said` may be NULL: *all stays.
-// SL_EINVAL: said's size is smaller than a size_t, and *all stays.
+// Copies the caller's options `said`, with its size, to `all`, the same struct
+// as this library knows it. Both begin with their size, a size_t: members that
+// an older caller's struct lacks keep what *all has. `said` may be NULL: *all
+// stays. SL_EINVAL: said's size is smaller than a size_t, and *all stays.
 enum sl_err link_options_read(void *all, const void *said,
                               struct sl_error *err);
 

@@ -88,7 +88,7 @@ struct part_plan {
 // Sets *out to the number of parts into which `rule` cuts a variable (f32), of
 // at least a row and an element; `whole` is not looked at. PART_AUTO: as many
 // as it has rows. SL_EINVAL: the rule's kind is unknown, or one of its numbers
-// is below 1.
+// is 0 (max_shards of PART_MAX_SIZE may be).
 enum sl_err part_count(uint64_t *out, const struct part_rule *rule,
                        const struct part_var *var, struct sl_error *err);
 
