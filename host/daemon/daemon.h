@@ -154,15 +154,15 @@ void daemon_status(struct daemon *d, const char *fmt, ...)
 // once a drain or an end has begun.
 void daemon_stop(struct daemon *d, int code);
 
-// Ends the daemon with exit code `code` without a drain: it goes to step 9 at
-// once. Does nothing once a drain or an end has begun.
+// Ends the daemon with exit code `code` without a drain: says STOPPING=1 and
+// goes to step 9 at once. Does nothing once a drain or an end has begun.
 void daemon_end(struct daemon *d, int code);
 
-// Drains and stops as daemon_stop does, and then starts the program again at
-// step 1 under the same pid, where anew_note returns `note`, which is copied,
-// and cut at 95 bytes. A signal meanwhile ends it. If the new start fails the
-// exit code is DAEMON_EXIT_TRANSIENT. Does nothing once a drain or an end has
-// begun.
+// Drains and stops as daemon_stop does, but for RELOADING=1 in place of
+// STOPPING=1, and then starts the program again at step 1 under the same pid,
+// where anew_note returns `note`, which is copied, and cut at 95 bytes. A
+// signal meanwhile ends it. If the new start fails the exit code is
+// DAEMON_EXIT_TRANSIENT. Does nothing once a drain or an end has begun.
 void daemon_anew(struct daemon *d, const char *note);
 
 // Tells the daemon that hooks.drain has done its work, so that it goes on to

@@ -94,7 +94,9 @@ bool http_host_ok(const struct http *h, const char *host);
 // client with it is on this host. IPv4 in IPv6 counts.
 bool http_near(const struct sockaddr *at);
 
-// Runs libmicrohttpd's daemon on what has happened; `http` is the struct http.
+// Runs libmicrohttpd's daemon on what has happened, and sets h->due to the time
+// at which it wants to run next. Handlers may run within. `http` is the struct
+// http.
 void http_run(void *http);
 
 // Begins a request when its line has come; a callback of the daemon. Returns
@@ -125,15 +127,15 @@ void http_request_free(struct http_request *q);
 enum sl_err http_open_door(struct http *h);
 // Notes the beginning and the end of a connection; a callback of the daemon
 // (MHD). At the beginning sets *context to a new struct http_peer, and frees
-// that at the end. Without memory *context is NULL, and the connection is cut
-// off.
+// that at the end. The first one starts h->tick, the last one stops it. Without
+// memory *context is NULL, and the connection is cut off.
 void http_on_peer(void *cls, struct MHD_Connection *at, void **context,
                   enum MHD_ConnectionNotificationCode code);
 // Counts a second (h->seconds), and cuts off clients that have not sent a whole
 // request within h->request_s; called once a second. Streams stay.
 void http_peers_tick(struct http *h);
 // Notes that a request on connection `at` has ended, from which its time counts
-// anew; the connection may bring another.
+// anew; the connection is no stream any more, and may bring another.
 void http_peer_answered(struct http *h, struct MHD_Connection *at);
 // Makes the daemon (MHD) run in the next turn of the loop; does nothing while
 // it runs, or within http_free.

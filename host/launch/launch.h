@@ -142,7 +142,8 @@ unsigned launch_settings(struct launch_setting out[LAUNCH_SETTINGS],
 // other; static text.
 const char *launch_source_name(enum launch_source source);
 // Returns the word of LAUNCH_ROLES for a role ("auto" for LAUNCH_NO_ROLE), or
-// "evaluator"; static text. It is also the name of the role's daemon.
+// "evaluator"; static text. No other number is allowed. It is also the name of
+// the role's daemon.
 const char *launch_role_name(enum launch_role role);
 // Returns the source that a word of LAUNCH_SOURCES names; LAUNCH_AUTO for other
 // words.

@@ -104,14 +104,17 @@ enum sl_err launch_slurm(struct launch_plan *plan,
 
 // Reads torchrun's variables. Without asked->coordinator the host MASTER_ADDR
 // is the coordinator's. plan->resume is of TORCHELASTIC_RUN_ID, unless that is
-// "none", plan->restarts of TORCHELASTIC_RESTART_COUNT, where they are set.
+// "none", plan->restarts of TORCHELASTIC_RESTART_COUNT, where they are set. The
+// process is on asked->host; on MASTER_ADDR if it is rank 0 or that is a local
+// address.
 enum sl_err launch_torchrun(struct launch_plan *plan,
                             const struct launch_asked *asked,
                             struct sl_error *err);
 
 // Reads the variables of Open MPI or, without them, of PMI: rank and size.
 // Neither names a host: SL_ENOENT without asked->coordinator. If that is an
-// address of this host, all ranks are taken to run here, on 127.0.0.1.
+// address of this host, all ranks are taken to run here, on 127.0.0.1; else
+// each is on asked->host.
 enum sl_err launch_mpi(struct launch_plan *plan,
                        const struct launch_asked *asked, struct sl_error *err);
 

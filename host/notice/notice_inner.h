@@ -111,9 +111,9 @@ void watch_ask(struct notice_watch *w, const struct web_ask *ask,
                struct web_answer *out);
 
 // Returns the pause before the next look, in ms: WATCH_MS behind an answer of
-// any status; while none comes (status 0), which is logged once, WATCH_MS and
-// then twice the last pause, up to WATCH_ABSENT_MS. *absent is the caller's, 0
-// at first, and has the last such pause.
+// any status; while none comes (status 0), which is logged once, unless the
+// call was left, WATCH_MS and then twice the last pause, up to WATCH_ABSENT_MS.
+// *absent is the caller's, 0 at first, and has the last such pause.
 uint64_t watch_pause(const struct notice_watch *w, uint64_t *absent,
                      const struct web_answer *a);
 

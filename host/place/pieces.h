@@ -80,16 +80,18 @@ bool pieces_read(struct pieces *p, const struct piece_name *name, size_t offset,
 // Waits while another process fetches the piece, for patience_ms at most and as
 // long as leave(arg), not NULL, is false. Returns a claim, for pieces_write or
 // pieces_drop, with which others wait for this process; -1: the wait has ended
-// without one, or the cache takes no pieces, and the caller goes on without.
-// The piece may have appeared meanwhile.
+// without one, or the cache takes no pieces (from now on, if the file cannot be
+// opened), and the caller goes on without. The piece may have appeared
+// meanwhile.
 int pieces_claim(struct pieces *p, const struct piece_name *name,
                  bool (*leave)(void *arg), void *arg);
-// Ends a claim on a piece without writing it. -1 is allowed.
+// Ends a claim on a piece without writing it, and removes the unfinished file.
+// -1 is allowed.
 void pieces_drop(struct pieces *p, int claim, const struct piece_name *name);
 
 // Writes a piece of n bytes (1 to PIECE_BYTES), and ends its claim. Returns
-// false if it was not kept: `claim` is -1, there is no room, or the disk failed
-// (then the cache takes no pieces for a minute).
+// false if it was not kept: `claim` is -1 (`p` may then be NULL), there is no
+// room, or the disk failed (then the cache takes no pieces for a minute).
 bool pieces_write(struct pieces *p, int claim, const struct piece_name *name,
                   const void *bytes, size_t n);
 

@@ -33,8 +33,9 @@ struct places_setup {
     uint64_t cache_bytes;     // at least PIECES_LEAST (pieces.h)
 };
 
-// Makes an empty set of places, opens the cache and starts the threads; asks no
-// place. SL_ENOTSUP: built without libcurl; SL_EINVAL: a wrong endpoint or
+// Makes an empty set of places, which allows none, opens the cache and starts
+// the threads; asks no place. A web server is trusted by SSL_CERT_FILE, if that
+// is set. SL_ENOTSUP: built without libcurl; SL_EINVAL: a wrong endpoint or
 // region, or too small a cache; else what making the cache's folder says;
 // SL_ENOMEM.
 enum sl_err places_new(struct places **out, const struct places_setup *setup,

@@ -24,7 +24,7 @@ void credential_wipe(struct buf *b);
 bool credential_may_ask(const char *url);
 
 // Returns the seconds since 1970 of "2026-07-01T12:34:56Z"; 0 if the text is no
-// time.
+// time. What follows the seconds is not looked at: the time is UTC.
 uint64_t credential_time(const char *text);
 
 // Appends the host of Amazon's service ("s3") in a region to *out. SL_EINVAL:
@@ -41,7 +41,8 @@ enum sl_err credential_set(struct credential *out, const char *id,
 
 // Reads the key of `profile` from the file `path`, in the form of
 // ~/.aws/credentials. If the file or the profile is missing: SL_ENOENT, or, if
-// it `must` be there, SL_EAUTH with a text. Other faults are SL_EAUTH.
+// it `must` be there, SL_EAUTH with a text. Other faults, want of memory too,
+// are SL_EAUTH. On failure *out is empty or untouched.
 enum sl_err credential_from_file(struct credential *out, const char *path,
                                  const char *profile, bool must,
                                  struct sl_error *err);
@@ -64,7 +65,8 @@ enum sl_err credential_from_web_identity(struct credential *out,
 // Appends the URL of STS to *out: AWS_ENDPOINT_URL_STS or AWS_ENDPOINT_URL;
 // else Amazon's of AWS_REGION or AWS_DEFAULT_REGION, as far as
 // AWS_STS_REGIONAL_ENDPOINTS is not "legacy". SL_EAUTH: a token may not be sent
-// there, or the region is none; SL_ENOMEM.
+// there, or the region is none; SL_ENOMEM. After a failure *out may have a
+// part.
 enum sl_err credential_sts_url(struct buf *out, struct sl_error *err);
 
 // Reads a key from the XML text of STS, `n` bytes, into *out. `where` names STS

@@ -327,8 +327,9 @@ enum sl_err s3_read_open(struct s3_file *f, struct sl_error *err);
 enum sl_err s3_pread(struct fs_file *base, uint64_t offset, void *to, size_t n,
                      size_t *got, struct sl_error *err);
 
-// Reads the whole object into memory, since S3 has no file to map. SL_ENOMEM;
-// SL_EIO: the object was replaced meanwhile.
+// Reads the whole object into memory, since S3 has no file to map. An empty one
+// is NULL with 0 bytes. SL_ENOMEM; SL_EIO: the object was replaced meanwhile;
+// SL_ENOTSUP: the file is written.
 enum sl_err s3_map(struct fs_file *base, struct fs_map *out,
                    struct sl_error *err);
 // Frees the memory of s3_map; *m stays as it is.
@@ -337,7 +338,8 @@ void s3_unmap(struct fs *fs, struct fs_map *m);
 // Functions of the vtable for a file that is written.
 
 // Appends n bytes; sends a part of the upload, and waits for it, when one is
-// full. SL_ESTATE: the file is read, or published already.
+// full. SL_ESTATE: the file is read, or published already. After another error
+// some of the bytes may be in (f->bytes).
 enum sl_err s3_write(struct fs_file *base, const void *bytes, size_t n,
                      struct sl_error *err);
 

@@ -67,10 +67,11 @@ void web_free(struct web *w);
 // of within a second; any thread. `w` is not NULL.
 void web_wake(struct web *w);
 
-// Makes a call and waits for its end. Fills *out in every case: status 0 and
-// `why` if no answer came, or one with a body or header longer than its
-// limit, or the call was left (`why` is "left"). Release it with
-// web_answer_release.
+// Makes a call and waits for its end, with SIGPIPE blocked on this thread.
+// Fills *out, which is overwritten, in every case: status 0 and `why` if no
+// answer came, or one with a body or header longer than its limit, or the call
+// was left (`why` is "left"); body, head and `into` may then have a part.
+// Release it with web_answer_release.
 void web_call(struct web *w, const struct web_ask *ask, struct web_answer *out);
 // Frees what web_call put into *a, not *a itself; all zeroes is allowed.
 void web_answer_release(struct web_answer *a);
