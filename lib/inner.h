@@ -64,6 +64,8 @@ struct sluice_closure {
     struct round_key key; // slot: which one
     struct steps steps;   // of a lease; a slot is one step
 
+    // DONE: sluice_begin says `none` from now on; LOST: calls say that it is
+    // lost. STEPS: the step of a slot has begun; a lease stays at BEGIN.
     enum { CLOSURE_BEGIN, CLOSURE_STEPS, CLOSURE_DONE, CLOSURE_LOST } at;
     bool sync_open, whole; // whole: nothing leaves before the end of a step
     enum sync_result lost; // CLOSURE_LOST: why

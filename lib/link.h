@@ -40,7 +40,8 @@ struct link {
 // environment's, else the user's own cluster: it may wait to look for that),
 // and so may the three files of TLS. SL_EINVAL, SL_EAUTH, SL_ENOENT: an address
 // or certificate is wrong; SL_EDENIED: an address that is not local, without
-// TLS; SL_ENOMEM; SL_EIO. Call link_stop and link_release in any case.
+// TLS; SL_EBUSY: the system gives no thread; SL_ENOMEM; SL_EIO. Call link_stop
+// and link_release in any case.
 enum sl_err link_open(struct link *l, const struct link_options *o,
                       struct sl_error *err);
 // Runs the loop of an open link on a thread of its own, once. SL_ENOMEM: there
@@ -74,11 +75,12 @@ struct link_line {
 
 // Calls the line's method with `request` and a deadline of deadline_ms from
 // now, and does not wait; while no coordinator answers it dials until the
-// deadline. `answered` gets the reply, or the error, later on the loop, exactly
-// once, also where no call could be started, but not after link_stop. It may
-// make the next call, with which its reply is gone. The line must not be busy.
-// Before its first call the caller has set the members `link` to `arg`, and
-// zeroes behind them.
+// deadline, but for a list of addresses: then the call fails, and the next one
+// goes to the next of them. `answered` gets the reply, or the error, later on
+// the loop, exactly once, also where no call could be started, but not after
+// link_stop. It may make the next call, with which its reply is gone. The line
+// must not be busy. Before its first call the caller has set the members `link`
+// to `arg`, and zeroes behind them.
 void line_call(struct link_line *l, const ProtobufCMessage *request,
                uint32_t deadline_ms);
 // Cancels the call under way: `answered` still runs, soon, perhaps with a reply

@@ -65,8 +65,10 @@
 //          so. Outputs of a call that fails are undefined. SL_ESTATE (a call
 //          out of order) and SL_ERANGE change nothing; after any other error
 //          of a call on a closure, finish it. Nothing here ends the process,
-//          writes to stderr or touches its signals. The first session sets
-//          what malloc keeps for the process (mallopt), once.
+//          writes to stderr or touches its signals. The first session, or
+//          client or worker of tasks, sets what malloc keeps for the process
+//          (mallopt) and, unless it is set, GRPC_EXPERIMENTS in the
+//          environment, and starts gRPC, which a forked child must not use.
 #ifndef SLUICE_H
 #define SLUICE_H
 
@@ -410,7 +412,7 @@ SLUICE_API enum sl_err sluice_rows_ahead(struct sluice_closure *c,
 // sum, in the order given. Copies both, and sends nothing: sluice_end does. A
 // gradient that is not finite is treated as one of a variable is. Does not
 // wait, and says nothing of the limit of 64 MiB: sluice_end sums the step up.
-// SL_ERANGE, SL_ENOMEM, SL_ESTATE as sluice_rows_pull.
+// SL_ERANGE, SL_ENOMEM, SL_ESTATE, SL_ECANCELED as sluice_rows_pull.
 SLUICE_API enum sl_err sluice_rows_push(struct sluice_closure *c,
                                         uint32_t table, size_t n,
                                         const uint64_t *ids,
@@ -462,12 +464,13 @@ SLUICE_API enum sl_err sluice_batch(struct sluice_closure *c, uint32_t i,
 // Writes to elements [first, first + count) of the gradient what is to be
 // pushed, where now[count] are these parameters behind the contribution's
 // batches: what they changed by, with the sign reversed, and moving statistics
-// (`moving` of a variable) as they are. Reads sluice_params, so the
-// program does not write there. May be called for parts, in any order; each
-// element once before sluice_end. All of a contribution in which anything is
-// not finite is counted and not applied, or as one that is far longer than
-// those of others handed back: then sluice_end says SL_ECANCELED. SL_ERANGE;
-// SL_ESTATE, SL_ECANCELED as sluice_batch.
+// (`moving` of a variable) as they are. Reads sluice_params, so the program
+// does not write there. May be called for parts, in any order; each element
+// once before sluice_end. All of a contribution in which anything is not finite
+// is counted and not applied; where the job hands back contributions that are
+// far longer than others', it is handed back as these are, and sluice_end says
+// SL_ECANCELED. With train.norm: median a long one is cut to the median
+// instead. SL_ERANGE; SL_ESTATE, SL_ECANCELED as sluice_batch.
 SLUICE_API enum sl_err sluice_change(struct sluice_closure *c, uint64_t first,
                                      uint64_t count, const float *now,
                                      struct sl_error *err);

@@ -81,7 +81,8 @@ struct sluice_task_ended {
 // Opens a client of queue `o->queue` and returns at once: it does not wait for
 // the coordinator. *out is the caller's to close with sluice_tasks_close.
 // SL_EINVAL: an option is wrong; SL_EAUTH, SL_ENOENT: a certificate is;
-// SL_EDENIED: an address that is not local, without TLS; SL_ENOMEM; SL_EIO.
+// SL_EDENIED: an address that is not local, without TLS; SL_EBUSY: the system
+// gives no thread; SL_ENOMEM; SL_EIO.
 SLUICE_API enum sl_err sluice_tasks_open(struct sluice_tasks **out,
                                          const struct sluice_tasks_options *o,
                                          struct sl_error *err);

@@ -91,7 +91,7 @@ bool optim_rule_is_whole(enum optim_rule rule);
 // that the optimizer keeps for each variable: 0 to 3; 0 for a kind that is
 // none.
 unsigned optim_slots(const struct optim *o);
-// Returns the same of a rule.
+// Returns the same of a rule, at most OPTIM_RULES.
 unsigned optim_rule_slots(enum optim_rule rule);
 // Returns what Keras calls slot number `slot` ("momentum", "velocity", ...);
 // "?" past the last. Static text.

@@ -65,7 +65,8 @@ struct attendee_setup {
     // A stream ended, or could not be had, for the reason `why`; may be NULL.
     void (*unattached)(void *arg, const char *why);
     void (*lost)(void *arg); // the stream that ended was attached
-    // Handles a message that is none of the attendee's own.
+    // Handles a message of a welcomed stream that is none of the attendee's
+    // own: these are acknowledgements, traces, log lines and a goodbye.
     void (*down)(void *arg, const Sluice__V1__AttendDown *m);
     void (*beat)(void *arg);    // a heartbeat is due: attendee_heartbeat
     void (*renewed)(void *arg); // attendee_renewed_ms has grown; may be NULL
@@ -89,8 +90,9 @@ void attendee_start(struct attendee *a);
 // Queues a copy of `up` to be sent and returns true. Returns false if no stream
 // is attached or attendee_close was called; or if the stream takes no more or
 // memory is short, which ends the stream. Send it again on the next stream
-// then. A heartbeat gets the clock's times, if it is the first of its number.
-// Does not wait. Callbacks may call it; within `welcome` it returns false.
+// then. A heartbeat whose number is above attendee_beats becomes the last one,
+// and the clock's times are written to it. Does not wait. Callbacks may call
+// it; within `welcome` it returns false.
 bool attendee_send(struct attendee *a, const Sluice__V1__AttendUp *up);
 
 // Sets the number of heartbeat *m to the next one, writes the clock's times to

@@ -8,7 +8,7 @@
 // Threads  anew_exec: the main thread, when the other threads, which vanish,
 //          have finished their work. anew_note: any.
 // Memory   the note lives as long as the process.
-// Errors   anew_exec returns only if it fails; what has changed then is that
+// Errors   anew_exec returns only if it fails; what may have changed is that
 //          descriptors above stderr are closed on exec, and that the calling
 //          thread blocks no signal. `err` may be NULL.
 #ifndef HOST_DAEMON_ANEW_H

@@ -110,9 +110,9 @@ enum sl_err http_new(struct http **out, const struct http_setup *setup,
                      struct sl_error *err);
 
 // Adds routes; the table, which a path of NULL ends, and `arg` are borrowed
-// until http_free. The first route that fits answers, in the order in which
-// tables were added. A path that exists for other methods only is 405.
-// SL_ENOMEM.
+// until http_free. No path is empty. The first route that fits answers, in the
+// order in which tables were added. A path that exists for other methods only
+// is 405. SL_ENOMEM.
 enum sl_err http_route(struct http *h, const struct http_route *routes,
                        void *arg);
 

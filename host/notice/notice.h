@@ -53,7 +53,8 @@ struct notice_setup {
     // `goes`: the first source says that the machine goes, and why. Not `goes`:
     // no source says so any more.
     void (*changed)(void *arg, bool goes, const char *why);
-    // Called once, when every source has been asked once; after `changed`.
+    // Called once, when every source has been asked once, soon if there are
+    // none; after `changed`.
     void (*looked)(void *arg);
     void *arg;
 };

@@ -41,11 +41,12 @@ struct local_region;
 
 // Listens at `path`, a socket of this user's alone; `name` is this psserver's.
 // Both are copied; `loop` is borrowed until local_free. A file at `path`, as a
-// process that was killed leaves one, is replaced: the caller knows that
-// nothing answers there. Returns SL_OK; SL_ENOTSUP: this host has no boot id to
-// tell; SL_ERANGE: `path` is too long; SL_EIO: the kernel gives no random
-// number; SL_ENOMEM; else what the system says of the socket. Without a text:
-// SL_EIO, and SL_ENOMEM perhaps. local_free removes the socket.
+// process that was killed leaves one, is replaced, and may be gone after a
+// failure: the caller knows that nothing answers there. Returns SL_OK;
+// SL_ENOTSUP: this host has no boot id to tell; SL_ERANGE: `path` is too long;
+// SL_EIO: the kernel gives no random number; SL_ENOMEM; else what the system
+// says of the socket. Without a text: SL_EIO, and SL_ENOMEM perhaps. local_free
+// removes the socket.
 enum sl_err local_new(struct local **out, struct loop *loop, const char *path,
                       const char *name, struct sl_error *err);
 // Ends all connections, unmaps their regions, removes the socket and frees `l`,

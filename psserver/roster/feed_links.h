@@ -61,8 +61,9 @@ void feed_links_release(struct feed_links *l);
 enum sl_err feed_links_take(struct feed_link **out, struct feed_links *l,
                             const char *address, uint64_t which,
                             struct sl_error *err);
-// Takes one user off a link; the last one closes its connection and frees it,
-// and stops the loop (loop_stop) if feed_links_release waits.
+// Takes one user off a link; the last one closes its connection, which cancels
+// calls and waits for their callbacks, and frees it, and stops the loop
+// (loop_stop) if feed_links_release waits.
 void feed_link_put(struct feed_link *link);
 
 // Notes that a call of so many bytes begins. Returns the ms to add to its

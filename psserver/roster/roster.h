@@ -129,9 +129,10 @@ void roster_place(struct roster *r, const Sluice__V1__Place *m);
 // FAILED, or prepared (M4). A loaded memory must get a newer incarnation than
 // any before it (I1); else an error is logged, and nothing changes. A snapshot
 // with m->last that waits becomes an ordinary one (M3). A shard beside a ring
-// is settled with the base in the message (shard_settle), and setup.applied is
-// called; if that cannot be it is loaded anew, or, for want of memory or a
-// damaged file, has FAILED.
+// is settled with the base in the message (shard_settle), setup.applied is
+// called, and a snapshot that waits for a round is forgotten without a report;
+// if that cannot be it is loaded anew, or, for want of memory or a damaged
+// file, has FAILED.
 void roster_admit(struct roster *r, const Sluice__V1__Admit *m);
 // Sets all learning rates that callbacks have reduced (D1), before or after the
 // admission, and tells the coordinator that the shard has them. No rates, rates
@@ -154,15 +155,16 @@ void roster_close_round(struct roster *r, const Sluice__V1__CloseRound *m);
 // Writes a snapshot of the shard on a pool thread and reports it, or why it was
 // not written; if one is being written, afterwards. A newer request takes the
 // place of one that waits, and the latter is reported as not written. If the
-// shard is not held here, or not admitted, that is reported. A request that is
-// under way or waits already changes nothing. m->last: the shard answers no
-// worker from the instant on (M1). m->feed: a feed begins at the instant.
-// m->feed is not read where setup.io is NULL. With m->at_round a snapshot of a
-// shard beside a ring is of the state after that round, and waits for it, or
-// for the job's last step; another such request takes its place, and nothing is
-// reported of the one that waited. A round that is past, or a snapshot being
-// written when it is reached, is reported. Nothing is reported of a shard that
-// was dropped or loaded anew meanwhile.
+// shard is not held here, not admitted, or of another incarnation than
+// m->incarnation, that is reported. A request that is under way or waits
+// already changes nothing. m->last: the shard answers no worker from the
+// instant on (M1). m->feed: a feed begins at the instant. m->feed is not read
+// where setup.io is NULL. With m->at_round a snapshot of a shard beside a ring
+// is of the state after that round, and waits for it, or for the job's last
+// step; another such request takes its place, and nothing is reported of the
+// one that waited. A round that is past, or a snapshot being written when it is
+// reached, is reported. Nothing is reported of a shard that was dropped or
+// loaded anew meanwhile.
 void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m);
 // Feeds the admitted shard to the psserver that the message names, and tells
 // the coordinator how that ended, also if it cannot begin; a feed that is under
@@ -202,8 +204,9 @@ void roster_tick(struct roster *r, uint64_t seq, bool draining);
 // Writes a snapshot of each admitted shard that has counted steps since its
 // last one, and then calls done(arg), once, also if some could not be written,
 // and before it returns if there is nothing to write: a restart then loses
-// nothing. Where a snapshot is being written just then, another one follows if
-// that lacks counted steps. Not again before `done` has run.
+// nothing. The coordinator is not told of these. Where a snapshot is being
+// written just then, another one follows if that lacks counted steps. Not again
+// before `done` has run.
 void roster_save(struct roster *r, void (*done)(void *arg), void *arg);
 
 // Returns the number of shards that are admitted.

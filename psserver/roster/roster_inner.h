@@ -121,7 +121,8 @@ enum sl_err roster_work(struct roster *r, loop_fn work, loop_fn done,
 void roster_worked(struct roster *r);
 
 // Checks that the store of snapshots is there and is ours (membership_check);
-// any thread. Returns SL_OK, also if setup.membership is NULL, or why not.
+// any thread, but it waits for the store. Returns SL_OK, also if
+// setup.membership is NULL, or why not.
 enum sl_err roster_store(const struct roster *r, struct sl_error *err);
 
 // Keeps `h` alive for a job on the pool, until hosted_unpin.
@@ -264,7 +265,8 @@ struct rowset_counts *hosted_tables(struct hosted *h);
 // deleted; the random `uid` tells it apart from a job of the same number of
 // another journal.
 void roster_send_deleted(struct roster *r, uint64_t job, uint64_t uid);
-// Tells the coordinator that no snapshot was written for `request`, and why.
+// Tells the coordinator that no snapshot was written for `request`, and why;
+// job_incarnation is 0 if the shard is not held here.
 void roster_send_no_snapshot(struct roster *r, uint64_t job,
                              uint64_t job_incarnation, uint32_t shard,
                              uint64_t request, const char *why);

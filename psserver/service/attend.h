@@ -50,8 +50,9 @@ enum sl_err attendance_new(struct attendance **out,
 // heartbeat. Once.
 void attendance_start(struct attendance *a, struct roster *roster);
 
-// Sends a message; drops it while not attached. For roster_setup.send; `arg` is
-// the struct attendance.
+// Sends a message; drops it while not attached. One that cannot be sent, as for
+// want of memory, ends the stream (attendee_send). For roster_setup.send; `arg`
+// is the struct attendance.
 void attendance_send(void *arg, const Sluice__V1__AttendUp *up);
 
 // Makes heartbeats say that we are leaving, and whether we stay until

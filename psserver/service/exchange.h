@@ -52,7 +52,8 @@ enum sl_err exchange_push(struct exchange *x, struct local *local,
 // where it is asked for and known (shard_pull_change); where it is not known,
 // all parameters go, as f32 (reply->wire). *x and `local` as for exchange_push.
 // Returns SL_OK; the errors above; SL_EUNAVAIL: the shard is not admitted;
-// SL_ESTALE: the pull names another incarnation. Call exchange_end in every
+// SL_ESTALE: the pull names another incarnation of the shard, or an earlier one
+// of the job. After a failure *reply means nothing. Call exchange_end in every
 // case.
 enum sl_err exchange_pull(struct exchange *x, struct local *local,
                           struct shard *shard, const struct wire_pull *m,
