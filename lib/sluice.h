@@ -98,7 +98,8 @@ struct sluice_options {
     // name made of host and pid, and from the process's second session without
     // a name on of a number: "host-pid", "host-pid-2".
     const char *name;
-    const char *device; // what computes, for people: "torch, 2 threads"
+    const char *device; // what computes, for people: "torch, 2 threads"; NULL:
+                        // "a program"
     uint64_t job; // number of the only job to work for; 0: any external one
     const char *tls_ca, *tls_cert, *tls_key; // PEM files, all three or none
     unsigned io_threads;                     // 0: one per two cores
@@ -140,11 +141,11 @@ SLUICE_API const char *sluice_err_name(int code);
 // well, never NULL.
 SLUICE_API const char *sluice_err_text(int code);
 
-// Sends the library's log lines of this process (JSON, end with '\n', no 0
-// behind) to line(arg, text, len) from now on, on any thread; `text` holds
-// during the call, which must not call this library. NULL, the default, drops
-// them. Call it before the first session, or client or worker of tasks, is
-// opened.
+// Sends the library's log lines of this process (of level info and above; JSON,
+// end with '\n', no 0 behind) to line(arg, text, len) from now on, on any
+// thread; `text` holds during the call, which must not call this library. NULL,
+// the default, drops them. Call it before the first session, or client or
+// worker of tasks, is opened.
 SLUICE_API void sluice_set_log(void (*line)(void *arg, const char *text,
                                             size_t len),
                                void *arg);

@@ -100,11 +100,12 @@ void part_div(uint64_t rows, uint64_t n, uint64_t k, uint64_t *first,
               uint64_t *count);
 
 // Cuts a model into shards and places them on `servers` servers (part_assign);
-// *out is the caller's to release. target_bytes is the size of a shard that is
-// aimed at; 0: PART_TARGET_SHARDS shards, so that the gradient of one goes out
-// while the parameters of another come in, but none below PART_LEAST_BYTES or
-// above PART_TARGET_BYTES. Makes at least `servers` shards, if there are that
-// many places to cut. SL_EINVAL unless there are at most PART_MAX_VARIABLES
+// *out is the caller's to release. target_bytes, at least PART_ELEMENT_BYTES
+// (not checked), is the size of a shard that is aimed at; 0: PART_TARGET_SHARDS
+// shards, so that the gradient of one goes out while the parameters of another
+// come in, but none below PART_LEAST_BYTES or above PART_TARGET_BYTES. Makes at
+// least `servers` shards, if there are that many places to cut, and at most
+// PART_MAX_SHARDS. SL_EINVAL unless there are at most PART_MAX_VARIABLES
 // variables, each of at least a row and an element, PART_MAX_ELEMENTS elements
 // at most in all, 1 to PART_MAX_SHARDS servers, and a rule that part_count
 // accepts. A model without variables (count 0, whatever the rule) has one shard

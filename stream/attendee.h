@@ -7,11 +7,11 @@
 //    +---- the stream ended, or was silent +    (DIALING: for 10 s)
 //
 // It dials for ever, with a backoff of 100 ms to 2 s and some randomness, so
-// that a restarted coordinator is not met by all members at once. On every
-// stream it says Hello first, and heartbeats once it is welcome. It keeps the
-// one number that leases need: when the last renewal that was acknowledged had
-// been sent (a Hello that was welcomed is one). Changes of state are logged
-// once each.
+// that a restarted coordinator is not met by all members at once; an address of
+// the channel's list that was not tried yet, within 50 ms. On every stream it
+// says Hello first, and heartbeats once it is welcome. It keeps the one number
+// that leases need: when the last renewal that was acknowledged had been sent
+// (a Hello that was welcomed is one). Changes of state are logged once each.
 //
 // In a room below the trainer, since a psserver keeps such a stream, too, and
 // needs nothing of training.

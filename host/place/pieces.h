@@ -80,8 +80,8 @@ bool pieces_read(struct pieces *p, const struct piece_name *name, size_t offset,
 // Waits while another process fetches the piece, for patience_ms at most and as
 // long as leave(arg), not NULL, is false. Returns a claim, for pieces_write or
 // pieces_drop, with which others wait for this process; -1: the wait has ended
-// without one, or the cache takes no pieces (from now on, if the file cannot be
-// opened), and the caller goes on without. The piece may have appeared
+// without one, or the cache takes no pieces (for a minute, if the file cannot
+// be opened), and the caller goes on without. The piece may have appeared
 // meanwhile.
 int pieces_claim(struct pieces *p, const struct piece_name *name,
                  bool (*leave)(void *arg), void *arg);

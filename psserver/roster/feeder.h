@@ -42,9 +42,8 @@ struct feeder_setup {
     // It may call feeder_free. Not called, and may be NULL, unless `replica`.
     void (*ready)(void *arg);
     // Hears once, on the loop and not within feeder_start, how it ended: SL_OK
-    // if the follower holds what the shard holds, which has stopped. A
-    // replica's feed ends by an error alone. It may call feeder_free, which
-    // frees the feeder in any case. Not NULL.
+    // if the follower holds what the shard holds, which has stopped. It may
+    // call feeder_free, without which the feeder stays. Not NULL.
     void (*ended)(void *arg, enum sl_err rc, const struct sl_error *why);
     void *arg;
 };

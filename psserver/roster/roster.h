@@ -162,9 +162,9 @@ void roster_close_round(struct roster *r, const Sluice__V1__CloseRound *m);
 // where setup.io is NULL. With m->at_round a snapshot of a shard beside a ring
 // is of the state after that round, and waits for it, or for the job's last
 // step; another such request takes its place, and nothing is reported of the
-// one that waited. A round that is past, or a snapshot being written when it is
-// reached, is reported. Nothing is reported of a shard that was dropped or
-// loaded anew meanwhile.
+// one that waited. If that round is past, or another snapshot is being written
+// when it is applied, the request is reported as not written. Nothing is
+// reported of a shard that was dropped or loaded anew meanwhile.
 void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m);
 // Feeds the admitted shard to the psserver that the message names, and tells
 // the coordinator how that ended, also if it cannot begin; a feed that is under
@@ -196,9 +196,10 @@ void roster_empties(struct roster *r, bool empties);
 
 // Sends heartbeat number `seq`, which reports all admitted shards, with what is
 // news of open rounds and replicas, in several messages if there is much, and
-// loads shards again that have FAILED for ten seconds; called now and then.
-// Waits for the lock of a shard only if it was taken at four heartbeats in a
-// row; until then the report has the figures read last.
+// loads shards again that have FAILED for ten seconds; called now and then. A
+// shard that applies an update is not waited for, and the report has the
+// figures read last; unless that was so at four heartbeats in a row, or its
+// open round has news.
 void roster_tick(struct roster *r, uint64_t seq, bool draining);
 
 // Writes a snapshot of each admitted shard that has counted steps since its

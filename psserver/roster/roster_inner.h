@@ -153,9 +153,9 @@ void hosted_unfit(struct hosted *h, const struct sl_error *why);
 void hosted_applied(struct hosted *h);
 // Takes the snapshot that waits for the present round, beside a ring; reports
 // that it was not written if that round is past, or another one is being
-// written. Does nothing if none waits, or its round is to come; that after the
-// job's last step is taken for any later round. Called behind each round, of a
-// shard with memory (roster_snap.c).
+// written. Does nothing if none waits, or its round is to come; once the job's
+// last step is counted none is, and the state is taken as it is. Called behind
+// each round, of a shard with memory (roster_snap.c).
 void hosted_reached(struct hosted *h);
 
 // Sends the hello of a shard that is not LOADING: its counts, and if it is

@@ -66,7 +66,8 @@ void attendance_stay(struct attendance *a);
 
 // Ends the stream and dials no more; the roster gets no message after this,
 // `changed` is not called, not even if it was attached, and attendance_send
-// drops all. Again, or before attendance_start: does nothing more.
+// drops all. May be called again, and before attendance_start, which must not
+// follow then.
 void attendance_stop(struct attendance *a);
 
 // Runs what is left on the loop and frees; call after the channel was freed.
