@@ -80,11 +80,13 @@ struct sluice_tasks {
     } shared;
 };
 
+// Takes t->shared.lock, which the thread does not hold; waits.
 static inline void tasks_lock(struct sluice_tasks *t)
 {
     pthread_mutex_lock(&t->shared.lock);
 }
 
+// Gives t->shared.lock back.
 static inline void tasks_unlock(struct sluice_tasks *t)
 {
     pthread_mutex_unlock(&t->shared.lock);

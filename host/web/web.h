@@ -78,7 +78,7 @@ void web_answer_release(struct web_answer *a);
 
 // Copies the value of the answer's first header `name` (letters in any case) to
 // out[size] and returns true. Returns false, with "" in `out`, if the header is
-// absent or has `size` bytes or more.
+// absent, has `size` bytes or more, or has a 0 in it.
 bool web_header(const struct web_answer *a, const char *name, char *out,
                 size_t size);
 
