@@ -70,7 +70,7 @@ void worker_member_start(struct worker_member *m, struct attendee *attend,
 
 // Takes a coordinator's welcome. Returns false to refuse one of an older term.
 // Leases that do not run yet end without a report, and come back by
-// worker_member_done; those that run go on.
+// worker_member_done; those that run go on, with `left` set in their gates.
 bool worker_member_welcome(void *arg, const Sluice__V1__Welcome *w);
 // Notes that the stream has ended; leases that run go on. Calls `drained`, also
 // once more, if worker_member_drained says so now.

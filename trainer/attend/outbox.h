@@ -44,7 +44,7 @@ void outbox_free(struct outbox *o);
 
 // Sends a report, after those that were held back, or keeps it for the next
 // stream if it cannot be sent. Takes it over. `up` may be NULL: no memory, or
-// nothing to report.
+// nothing to report; those that were held back are sent all the same.
 void outbox_say(struct outbox *o, Sluice__V1__AttendUp *up);
 
 // Takes a report over; a Complete is held back for `ms` milliseconds, so that

@@ -16,7 +16,9 @@
 
 #include "trainer/lease/hybrid_step.h"
 
-// Takes part in the group until the ring lease `l` ends, and sets its outcome.
+// Takes part in the group until the ring lease `l` ends, and sets its outcome:
+// handed back, dropped or failed, never complete. Adds the steps that it
+// followed to its progress, and calls the contributor's `leave` at the end.
 // `sync` lends its ranges and vectors; a closure of it is open only within
 // `between`. `l` has a seat (lease_sit), and `h` no ring lease before and
 // afterwards. Waits for other members and for messages.

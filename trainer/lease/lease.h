@@ -158,7 +158,8 @@ struct lease_metrics lease_progress(struct lease *l);
 void lease_set_progress(struct lease *l, const struct lease_metrics *m);
 
 // Sets *out to the metrics as a message; its text borrows from *m. *out need
-// not be initialised.
+// not be initialised. Its `samples` are m->loss_samples, its `correct` is
+// rounded; it has no scores and no bad samples.
 void lease_say_metrics(Sluice__V1__StepMetrics *out,
                        const struct lease_metrics *m);
 
@@ -176,7 +177,7 @@ void lease_fail(struct lease *l, enum sl_err rc, const struct sl_error *err);
 // open: handed back.
 void lease_stopped(struct lease *l);
 // Sets the outcome: handed back because of `why`, which is copied (cut to an
-// error's text).
+// error's text), with code SL_ECANCELED.
 void lease_hand_back(struct lease *l, const char *why);
 // Notes what a contribution in mode local changed, before it is pushed:
 // `grads`, but for the moving statistics of `model`; `finite`: all of it is.

@@ -51,9 +51,10 @@ struct record {
 };
 
 // Makes a record with one reference from a copy of `open`, and takes its map if
-// it has one. Without pieces or geometry it is not `placed`. SL_EINVAL if these
-// do not fit each other or train.accumulate; SL_ENOMEM. *out is untouched then.
-// `open` has passed the wire's rules: it has a spec with model and `train`.
+// it has one. Without a shard, geometry or samples it is not `placed`, which is
+// no error. SL_EINVAL if pieces or geometry do not fit each other or
+// train.accumulate; SL_ENOMEM. *out is untouched then. `open` has passed the
+// wire's rules: it has a spec with model and `train`.
 enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
                        struct sl_error *err);
 
@@ -82,10 +83,12 @@ uint64_t record_inner_number(const struct record *r, uint64_t closure,
 enum sl_err record_fits(const struct record *r, const struct model *model,
                         struct sl_error *err);
 
-// Takes a map, which is copied, and gives it to the attached sync (ops->map);
-// ignores one that is older than the newest. Returns true; false if `map` holds
-// only the changes since another version than ours, or memory is short: then
-// the whole map has to be asked for. Its shards are in ascending order.
+// Takes a map, which is copied, and gives it to the attached sync (ops->map),
+// on this thread; ignores one that is older than the newest. Returns true, also
+// for one that it ignores; false, with the map as it was, if `map` holds only
+// the changes since another version than ours, or a change of a shard that ours
+// lacks, or memory is short: then the whole map has to be asked for. Its shards
+// are in ascending order.
 bool record_map(struct record *r, const Sluice__V1__JobMap *map);
 
 // Tells `sync`, which is borrowed, of maps and wakes from now on; it gets the

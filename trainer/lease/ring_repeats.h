@@ -47,8 +47,9 @@ void ring_repeats_slot(struct ring_repeats *r, bool repeats, uint64_t job,
                        struct round_key key);
 
 // Takes bucket number `bucket` of the slot's gradient as it is computed: `n`
-// elements, from element `first` of the vector on, `finite` or not. In any
-// order, each once per slot.
+// elements at `gradient`, which are those from number `first` of the vector on,
+// `finite` or not. In any order, each once per slot. One that is not finite
+// makes the slot's result so.
 void ring_repeats_bucket(struct ring_repeats *r, uint32_t bucket,
                          uint64_t first, const float *gradient, size_t n,
                          bool finite);

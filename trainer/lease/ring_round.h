@@ -91,9 +91,12 @@ enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
                        struct sl_error *err);
 
 // Runs one round: has our slots computed, sums over the ranks, and applies the
-// average. Waits for the other ranks. A generation was joined (round_join).
-// *err is set for ROUND_LEFT and ROUND_FAILED, after which only round_join,
-// round_leave or round_release may follow.
+// average. Waits for the other ranks. A generation was joined (round_join). A
+// round that was applied or skipped is added to the lease's progress
+// (lease_set_progress); one that is not finite by a slot of ours is judged
+// (nonfinite.h), and may fail the lease. *err is set for ROUND_LEFT and
+// ROUND_FAILED, after which only round_join, round_leave or round_release may
+// follow.
 enum round_result round_run(struct ring_round *r, struct sl_error *err);
 
 // Leaves the generation: calls the contributor's `leave`, which gives up what
@@ -112,9 +115,9 @@ void round_leave(struct ring_round *r);
 enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
                         uint32_t batches, struct sl_error *err);
 
-// Notes which variables have no gradient in a slot that is whole: absent[i] for
-// each variable i of the model. Not read, and may be NULL, in a generation
-// without marks.
+// Notes which variables have no gradient in a slot of ours that is whole, once
+// per slot, and not in a repeat: absent[i] for each variable i of the model.
+// Not read, and may be NULL, in a generation without marks.
 void round_absent(struct ring_round *r, const bool *absent);
 
 // Returns, for `ahead`, the first r->early parameters as this round leaves

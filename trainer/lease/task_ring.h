@@ -11,10 +11,10 @@
 #include "trainer/lease/lease.h"
 
 // Joins the ring, takes part until the lease ends or fails, and sets its
-// outcome. What would hold other ranks up is done before: `by` can compute at
-// once, its vectors are there. `l` has a seat. Waits for other ranks and for
-// the loop's messages. The state stays with by->ring. Logs the generations that
-// it joins and leaves.
+// outcome: handed back, dropped or failed, never complete. What would hold
+// other ranks up is done before: `by` can compute at once, its vectors are
+// there. `l` has a seat. Waits for other ranks and for the loop's messages. The
+// state stays with by->ring. Logs the generations that it joins and leaves.
 void task_ring_run(struct contributor *by, struct lease *l);
 
 #endif

@@ -31,10 +31,10 @@ void evidence_void(struct step_evidence *e);
 // Returns true if the shard has said what it counted, by an Ask.
 bool evidence_known(const struct step_evidence *e);
 
-// Takes the answer to an Ask: `bytes` bytes of bits, one per step, of which it
-// copies at most EVIDENCE_BYTES. Evidence from before is forgotten. `counted`
-// may be NULL if `bytes` is 0; steps behind the bits are not counted.
-// `incarnation` is not 0.
+// Takes the answer to an Ask: `bytes` bytes of bits, one per step, the lowest
+// of a byte first, of which it copies at most EVIDENCE_BYTES. Evidence from
+// before is forgotten. `counted` may be NULL if `bytes` is 0; steps behind the
+// bits are not counted. `incarnation` is not 0.
 void evidence_take(struct step_evidence *e, uint64_t incarnation,
                    const uint8_t *counted, size_t bytes);
 

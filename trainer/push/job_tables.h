@@ -61,7 +61,7 @@ void job_tables_begin(struct job_tables *t);
 // Forgets which rows are wanted, and what was pulled. No pull may be under way:
 // job_tables_pull has returned, or the sync's begin or close.
 void job_tables_forget(struct job_tables *t);
-// Adds the rows of n ids of a table, at most UINT32_MAX, in any order, to those
+// Adds the rows of n ids of a table, 1 to UINT32_MAX, in any order, to those
 // that are wanted; each table once, tables in ascending order. They travel as
 // elements of type `wire`: the job's, or WIRE_F32 for a cut. Returns SL_OK;
 // SL_ERANGE or SL_ENOMEM: none of this table are wanted, and its list is lost
@@ -89,8 +89,9 @@ void job_tables_rows(const struct job_tables *t, uint32_t table, float *rows);
 
 // Copies the rows of a table as job_tables_rows does and returns true, if the
 // step before has asked for those of these n ids in this order
-// (job_tables_ask), and not twice. Else returns false. Call it after
-// job_tables_pull has returned SYNC_OK: whether they have come is not checked.
+// (job_tables_ask); once for each time that they were asked for. Else returns
+// false. Call it after job_tables_pull has returned SYNC_OK: whether they have
+// come is not checked.
 bool job_tables_take(struct job_tables *t, uint32_t table, size_t n,
                      const uint64_t *ids, float *rows);
 

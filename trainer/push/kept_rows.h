@@ -33,7 +33,7 @@ struct kept_rows {
     struct kept_table *table; // owned: count * tables
 };
 
-// Forgets all rows, and frees their memory.
+// Forgets all rows, and frees their memory: *k is zeroes then.
 void kept_rows_clear(struct kept_rows *k);
 
 // Begins another micro-batch, which has no rows yet, of a job with `tables`
@@ -45,9 +45,9 @@ enum sl_err kept_rows_put(struct kept_rows *k, uint32_t table, uint32_t n,
                           const uint64_t *ids, uint32_t dim,
                           const float *values);
 
-// Copies the rows of n ids, in any order, of a table in micro-batch `at`, which
-// was kept, to rows[n][dim]. Returns false, with `rows` undefined, if it had no
-// row of one of them.
+// Copies the rows of n ids, which are in the host's byte order here, and in any
+// order, of a table in micro-batch `at`, which was kept, to rows[n][dim].
+// Returns false, with `rows` undefined, if it had no row of one of them.
 bool kept_rows_get(const struct kept_rows *k, uint32_t at, uint32_t table,
                    size_t n, const uint64_t *ids, float *rows);
 

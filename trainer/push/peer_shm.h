@@ -65,9 +65,10 @@ void peer_shm_look(struct peer_shm *n);
 
 // Returns a buffer for `bytes` bytes each way, to be given back once by
 // peer_shm_give; NULL: there is none now. Only a buffer of just that size will
-// do. If memory is shared with the psserver, a missing one is then asked for,
-// and a later call will find it. The caller writes the gradient and reads the
-// parameters, and no other field.
+// do. If memory is shared with the psserver, a missing one is then asked for
+// (but not for 30 s after the psserver refused one), and a later call will find
+// it. The caller writes the gradient and reads the parameters, and no other
+// field.
 struct shm_buffer *peer_shm_take(struct peer_shm *n, size_t bytes);
 
 // Gives a buffer back. `clean`: every call that named it was answered. The

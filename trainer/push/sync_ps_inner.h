@@ -188,9 +188,9 @@ static inline struct ps_shard *ps_rows_of(struct sync_ps *s, uint32_t range)
 // caller (asserted).
 void ps_move(struct ps_shard *p, enum ps_want want, bool calling);
 // Starts the call that the shard wants. Returns true; false if it cannot be
-// made now: it is due again after a pause, and without an address of the shard
-// a newer map is wanted. May wait as peer_connect does. Called without the
-// lock; the shard wants a call and has none in flight.
+// made now: it is due again after a pause, and without an address of the shard,
+// or a connection to it, a newer map is wanted. May wait as peer_connect does.
+// Called without the lock; the shard wants a call and has none in flight.
 bool ps_start(struct ps_shard *p);
 // Cancels the call in flight, if there is one. It still has to be absorbed.
 // Without the lock.
@@ -206,9 +206,9 @@ void ps_stir_locked(struct sync_ps *s);
 // (sync_ps_absorb.c). With the lock.
 void ps_absorb_locked(struct sync_ps *s);
 // Makes the newest map the one in force, if one has come; evidence of
-// incarnations that it does not name is void, and pauses are over. Calls in
-// flight are left to their answers, or to be cancelled (s->moved). With the
-// lock.
+// incarnations that it does not name is void (s->again), pauses are over, and
+// no newer map is wanted. Calls in flight are left to their answers, or to be
+// cancelled (s->moved). With the lock.
 void ps_adopt_locked(struct sync_ps *s);
 
 // Fails the open closure with a copy of *err, the code of which becomes `rc`.

@@ -2,7 +2,7 @@
 // trainer/sum/ranks.h -- the Ranks service: a rank's answers to other ranks.
 //
 //   ranks_new -> ranks_table, for the worker's rpc_server
-//     ranks_add | ranks_remove     a lane that takes pieces (group.c)
+//     ranks_add | ranks_remove     a lane that takes pieces (sum_group.c)
 //     ranks_serve_state | ranks_stop_state   a state that newcomers copy
 //     ranks_serve_feed | ranks_stop_feed     a state that they follow
 //   ranks_free, after the server

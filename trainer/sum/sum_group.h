@@ -98,7 +98,8 @@ enum sl_err group_wait(struct rank_group *g, uint64_t bucket,
 // Fails the group with SL_ESTALE and text `why` (copied); ends all waits. The
 // first failure counts. Does not wait.
 void group_abort(struct rank_group *g, const char *why);
-// Fills in the group's figures since it began.
+// Fills in the group's figures since it began. Bytes are counted by the first
+// rank of each host alone.
 void group_stats(struct rank_group *g, struct group_stats *out);
 // Returns the rank that the group's failure is about: it could not be reached,
 // has left, sent what does not fit, or made memory that cannot be joined.
