@@ -66,7 +66,8 @@ struct array {
     uint64_t row_elements; // product of the others
     size_t row_bytes;
     uint64_t bytes;       // bytes of all rows
-    uint64_t file_bytes;  // bytes of the whole file, for the data's hash
+    uint64_t file_bytes;  // bytes of the whole file, or of an npy that was
+                          // inflated, for the data's hash
     uint64_t version;     // file's version (fs_version), for the same
     uint8_t *memory;      // owned; NULL: the rows are read from `file`
     struct fs_file *file; // owned
@@ -136,14 +137,16 @@ void array_words(const struct array *a, const uint8_t *raw, size_t n,
 
 void array_release(struct array *a); // all zeroes is allowed
 
-// Opens an IDX file (also .gz) below one of the roots (NULL: none, SL_EDENIED)
-// and fills *out, of which only `stay` is read and which is as it was after a
-// failure. `pulse` (or NULL) beats with each piece, and stops the reading with
-// SL_ECANCELED when it is over. `path` is copied. Waits for the disk.
+// Opens an IDX file below one of the roots (NULL: none, SL_EDENIED) and fills
+// *out, of which only `stay` is read and which is as it was after a failure. A
+// gzipped one, whatever its name, lies in memory, up to ARRAY_INFLATE_BYTES,
+// whatever out->stay says. `pulse` (or NULL) beats with each piece, and stops
+// the reading with SL_ECANCELED when it is over. `path` is copied. Waits for
+// the disk.
 enum sl_err array_open_idx(struct array *out, const struct roots *roots,
                            const char *path, struct pulse *pulse,
                            struct sl_error *err);
-// Opens an npy file as array_open_idx does, but none in .gz. One in Fortran
+// Opens an npy file as array_open_idx does, but no gzipped one. One in Fortran
 // order is brought to row order in memory; SL_ENOTSUP if it is over
 // ARRAY_MEMORY_BYTES.
 enum sl_err array_open_npy(struct array *out, const struct roots *roots,
@@ -166,15 +169,16 @@ enum sl_err array_npy_in_file(struct array *out, const char *path,
                               uint64_t bytes, struct pulse *pulse,
                               struct sl_error *err);
 // Opens the npy of `bytes` bytes that `s`, of which nothing was read, inflates
-// to. It lies in memory, in row order. `s` stays the caller's; inflater_crc is
-// then that of all bytes.
+// to. It lies in memory, in row order; its version is 0, for the caller to set.
+// `s` stays the caller's; inflater_crc is then that of all bytes.
 enum sl_err array_npy_inflated(struct array *out, const char *path,
                                struct inflater *s, uint64_t bytes,
                                struct sl_error *err);
 
-// Reads the header of an npy of n bytes in memory into *a; the elements
-// begin at `bytes` + *head. SL_ENOTSUP also: several dimensions in Fortran
-// order. Errors do not name a file.
+// Reads the header of an npy of exactly n bytes in memory into *a, up to what
+// array_measure computes; the elements begin at `bytes` + *head. SL_ENOTSUP
+// also: several dimensions in Fortran order. On failure what it fills in is
+// undefined. Errors do not name a file.
 enum sl_err array_npy_bytes(struct array *a, const uint8_t *bytes, size_t n,
                             size_t *head, struct sl_error *err);
 

@@ -31,14 +31,14 @@ struct index_place {
 
 // Adds the extents of all files to *r, which has none. `recipe` says what was
 // looked for in them: other recipes give other extents. Waits for the store.
-// Returns false, and leaves *r as it was, if no index is kept, as of files that
-// have no version (fs_version).
+// Returns true, and logs that it did; false, with *r as it was, if no index is
+// kept, as of files that have no version (fs_version).
 bool index_read(const struct index_place *place, struct records *r,
                 const char *recipe);
 
 // Keeps the extents of *r, which are those of all its files, unless a file has
 // no version, there are none, or they are longer than an eighth of the files.
-// Waits for the store; makes the folder "index" there.
+// Waits for the store; makes the folder "index" there, and logs what it kept.
 void index_write(const struct index_place *place, const struct records *r,
                  const char *recipe);
 

@@ -2,7 +2,7 @@
 // worker/data/data_records.h -- an index of records in several files, which are
 // looked through once.
 //
-// Threads  records_load: any. The rest: one.
+// Threads  records_load, _expect and _blame: any. The rest: one.
 // Memory   16 bytes for each extent; records_release frees.
 // Units    bytes.
 // Errors   records_open and records_scan name the file; for records_load the
@@ -88,7 +88,8 @@ enum sl_err records_scan_bytes(struct records_scan *s, uint64_t offset,
 // Calls `fn` for each file in turn, with a scan of it, until one fails; the
 // error then names the file. `recipe` says what `fn` adds to *r, which has no
 // extent yet: if an index of that is kept in the store (data_index.h), it is
-// read and `fn` is not called; else it is kept. NULL: none is.
+// read and `fn` is not called; else it is kept. NULL: none is. After a failure
+// *r has the extents that `fn` has added so far.
 enum sl_err records_scan(struct records *r, const char *recipe,
                          enum sl_err (*fn)(void *arg, struct records_scan *s,
                                            uint32_t file, struct sl_error *err),

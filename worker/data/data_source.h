@@ -82,8 +82,10 @@ void data_take_beside(struct data *d, struct data *from);
 // path.
 enum sl_err data_check_weight(double weight, struct sl_error *err);
 
-// Opens a source of two arrays, format idx, npy or npz. This and the next ones
-// allocate a struct that begins with a data, and call data_init on it;
+// Opens a source of two arrays, format idx, npy or npz, and the arrays of its
+// weights and ids. Checks the classes of labels that lie in memory. SL_ENOENT
+// also: an npz was replaced while its arrays were opened. This and the next
+// ones allocate a struct that begins with a data, and call data_init on it;
 // data_free frees it. On failure *out is untouched.
 enum sl_err data_open_arrays(struct data **out, const struct data_source *s,
                              const struct data_want *want,

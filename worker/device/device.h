@@ -90,8 +90,9 @@ enum device_way {
 // Begins a step of program `p` with a batch, which is copied to the device
 // unless it is the staged one (device_staged); `way`: where its gradients go.
 // All ops of the step before were run, and its gradients taken, unless they
-// were held; or it was settled. The batch has p->batch samples or more. On
-// failure the step is given up (device_settle).
+// were held; or it was settled. The batch has p->batch samples or more. Another
+// batch that was staged for this step is given back. On failure the step is
+// given up (device_settle).
 enum sl_err device_begin(struct device *d, struct device_program *p,
                          const struct batch *batch, enum device_way way,
                          struct sl_error *err);
@@ -111,11 +112,12 @@ enum sl_err device_vector(struct device *d, const float *params, uint64_t name,
 // Enqueues ops [first, end) of the step, and the copies of the gradients that
 // are whole then to `grads`, the host's vector. To be called in order, from op
 // 0 on: `first` and `end` are 0, the program's count, or ops at which the host
-// looks (overlap.h). `pulse` may be NULL.
+// looks (overlap.h). `pulse` may be NULL. If a segment cannot be recorded, the
+// program's ops are started one by one from then on, which is logged.
 enum sl_err device_run(struct device *d, float *grads, uint32_t first,
                        uint32_t end, struct pulse *pulse, struct sl_error *err);
-// Waits for the step's loss, and sets the program's stats to it. To be called
-// after all ops were run.
+// Waits for the step's loss, and sets the program's stats to it, and its
+// outputs, if it has any. To be called after all ops were run.
 enum sl_err device_take_stats(struct device *d, struct sl_error *err);
 // Waits until the gradient of a range is in the host's memory, at `grads` of
 // device_run. Returns at once if no op touches the range. Not in a step that is

@@ -185,8 +185,9 @@ enum sl_err device_mark_whole(struct device *d, uint32_t range);
 // Enqueues a copy of scale, keys and rows of tables to the device, as the
 // program has them now, if they have changed; may wait for the copy before.
 enum sl_err device_program_upload(struct device_program *p);
-// Enqueues the ops of a segment and the checks behind them, from its recording
-// once there is one.
+// Enqueues the ops of a segment and the checks behind them: one by one in the
+// program's first step, then from a recording, which it makes. If that fails,
+// it logs that, and records no segment of the program any more (p->direct).
 enum sl_err device_program_run(struct device_program *p,
                                struct device_segment *segment,
                                struct pulse *pulse, struct sl_error *err);

@@ -98,9 +98,10 @@ void step_read_from(struct step *s, float *params);
 // from op 0 on; on a device `first` and `end` are as for device_run.
 enum sl_err step_run(struct step *s, uint32_t first, uint32_t end,
                      struct sl_error *err);
-// Waits until the program's loss (program_loss_sum) is known. To be called
-// after all ops of the forward pass were run; if step_runs_ahead, after all
-// ops.
+// Waits until the program's loss (program_loss_sum) is known, with a team that
+// of the whole batch; of a step of a team that is kept also for all gradients
+// (step_take). Once per step, after all ops of the forward pass were run; if
+// step_runs_ahead, after all ops.
 enum sl_err step_stats(struct step *s, struct sl_error *err);
 // Returns the program that has the outputs of part `k` of the batch, to be
 // called after step_stats; the parts lie one behind the other. NULL: there are
@@ -127,7 +128,8 @@ enum sl_err step_clip(struct step *s, const struct model *model,
                       struct sl_error *err);
 // Waits until no op uses the vectors, gives up a step that is under way, and
 // gives staged batches back. May be called without a step. An error of the
-// device is ignored.
+// device is ignored; if it is lost, the devices of a team wait for each other
+// no more (team_break).
 void step_stop(struct step *s);
 
 // Begins to copy the next step's batch to the devices; does nothing in host

@@ -121,10 +121,11 @@ void team_run(struct team_job *j, bool all);
 bool team_sums(const struct team_job *j);
 // Waits until all mates have done what was posted, then enqueues the sums of
 // the step's gradients on all devices (device_sum), into `grads` of the host; a
-// range of it is whole once it was taken. If that fails, the devices' waits for
-// each other are ended (team_sever).
+// range of it is whole once it was taken. If that fails, with SL_ELOST whatever
+// the reason is, the devices' waits for each other are ended (team_sever).
 enum sl_err team_sum(struct team_job *j, float *grads, struct sl_error *err);
-// Waits for the mates' losses and adds them to those of `front`.
+// Waits for the mates' losses, and adds them and the counts of right ones to
+// those of `front`; so once per step.
 enum sl_err team_stats(struct team_job *j, struct program *front,
                        struct sl_error *err);
 // Returns mate k's program, with the outputs of the samples behind the parts of
@@ -134,7 +135,8 @@ enum sl_err team_stats(struct team_job *j, struct program *front,
 // not NULL.
 const struct program *team_outputs(const struct team_job *j, unsigned k);
 // Waits for the mates' gradients of a range and adds them to `grads`, which has
-// the first member's.
+// the first member's; where the devices have summed (team_sums), only waits for
+// the mates' slices.
 enum sl_err team_take(struct team_job *j, float *grads, uint32_t range,
                       struct sl_error *err);
 // Waits until the gradients of rows are in the mates' programs.

@@ -85,7 +85,8 @@ const char *compute_device(const struct compute *c);
 struct test_vector compute_vector(const struct compute *c);
 
 // Returns the attempts so far to open the lost device, for compute_setup.row of
-// the next process. To be called after COMPUTE_ANEW.
+// the next process, as they were when `changed` was called last; the row is
+// c's. To be called after COMPUTE_ANEW.
 const struct lost_row *compute_row(const struct compute *c);
 
 // Returns why there is no device (COMPUTE_AWAY, GONE or ANEW), as `changed` was

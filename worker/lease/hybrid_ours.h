@@ -32,7 +32,8 @@ enum sl_err hybrid_ours_share(struct contributor *by, struct hybrid_step *s,
 // Computes a step: contributor_ops.step of such a contributor. Restricts the
 // contribution, and what its run reads from now on (input_share), to this
 // member's share. Afterwards the contribution has the digest and sums of the
-// whole step.
+// whole step, and of an audited one the coordinator was told the results
+// (hybrid_audit_say).
 enum sl_err hybrid_ours_step(struct contributor *by, struct hybrid_step *s,
                              struct sl_error *err);
 

@@ -26,7 +26,9 @@ enum sl_err job_rank_vectors(struct worker_job *j, struct sl_error *err);
 // Sets where `step` reads its parameters, until another state of the rank is in
 // place. A state is in place, and no step is under way. On a device that has
 // optimizers the parameters are moved there to stay, and rounds are applied
-// there (rank_lend).
+// there (rank_lend); on one that has none, or no room for them, and with a
+// team, they are copied to the device's vector in host memory, and rounds are
+// applied by the host. Which it is without a team is logged, once.
 enum sl_err job_rank_params(struct worker_job *j, struct step *step,
                             struct sl_error *err);
 
