@@ -24,7 +24,7 @@
 //          (step_settle).
 //          A device that has no room for the workspace that its library likes
 //          best, and two batches beside it, is asked for plans with half of it,
-//          and so on.
+//          and so on, which is logged.
 // Errors   SL_ENOTSUP: this model cannot be computed by this build, and why
 //          (the job's fault); SL_ENOMEM; those of the device (kern_plan_new,
 //          kern_backend.alloc), such as SL_ELOST. `err` may be NULL.

@@ -149,8 +149,9 @@ void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
                   const struct build_ref *refs);
 
 // Sets *out to the plan of the op *d, owned by the program: that of an op with
-// the same description, or a new one. Raises the program's workspace to what
-// the plan needs. On failure b->err says why, and the caller sets b->rc
+// the same description, or a new one. For a new one, raises the program's
+// workspace to what it needs, and notes in the program the kernels that are
+// left out for the op. On failure b->err says why, and the caller sets b->rc
 // (compile_plans.c).
 enum sl_err compile_plan(struct build *b, const struct kern_desc *d,
                          struct kern_plan **out);
@@ -317,7 +318,7 @@ void compile_pass(struct build *b, uint32_t node, uint32_t dy, bool away);
 // Gives node i's gradient to its only input (compile_pass), if that wants one;
 // the whole backward of some layers.
 void compile_pass_on(struct build *b, uint32_t i);
-// Appends y = alpha x + beta y over all elements, which have the dtype of
+// Appends y = alpha x + beta y over all elements of x. Both have the dtype of
 // activations. y may be x. `node` is for errors, here and below.
 void compile_axpby(struct build *b, uint32_t node, float alpha, uint32_t x,
                    float beta, uint32_t y);
@@ -429,17 +430,19 @@ struct compile_affine compile_unchanged(const struct build *b,
 
 // ---- compile_act.c
 
-// Sets b->value of node i to its activation of z. `own`: no other op reads z,
-// so that it may be overwritten unless the backward pass needs it. The
-// activation of a wide node is left to compile_widen.
+// Sets b->value of node i to its activation of z, and b->saved to what the
+// activation's backward wants. `own`: no other op reads z, so that it may be
+// overwritten unless the backward pass needs it. The activation of a wide node
+// is left to compile_widen; none is applied that the loss computes
+// (loss_has_act).
 void compile_activate(struct build *b, uint32_t i, uint32_t z, bool own);
 // Casts a wide node's value to f32 and applies its activation, when the layer
 // is done; does nothing for another node.
 void compile_widen(struct build *b, uint32_t i);
 // Appends the op *d of a layer with a kernel, from x, kernel `w` and the bias
-// if there is one, and the activation behind it; sets b->value of node i. *d
-// has KERN_BIAS if the node has a bias (compile_bias_bit), and gets its dtypes,
-// and perhaps a ReLU, here.
+// if there is one, and the activation behind it; sets b->value and b->saved of
+// node i, as compile_activate does. *d has KERN_BIAS if the node has a bias
+// (compile_bias_bit), and gets its dtypes, and perhaps a ReLU, here.
 void compile_weighted(struct build *b, uint32_t i, struct kern_desc *d,
                       uint32_t x, enum model_weight w);
 // Returns KERN_BIAS if the node has a bias, else 0.
@@ -598,7 +601,8 @@ void compile_forward(struct build *b); // compile_layers.c
 // Appends the ops of the loss and of the penalties, behind the forward pass:
 // sets b->grad of the output's node, and what the program says of its loss and
 // outputs. With o->outputs it allocates p->outputs, and an op copies the
-// outputs there. Fails with SL_ENOTSUP where the loss does not fit the output.
+// outputs there. Fails with SL_ENOTSUP where the loss does not fit the output,
+// and with o->f64 where samples have weights.
 void compile_loss(struct build *b); // compile_loss.c
 // Appends the ops of the backward pass, behind those of the loss: first those
 // that make the gradients of frozen variables zeroes.

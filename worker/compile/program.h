@@ -188,8 +188,10 @@ static inline const float *program_row_grads(const struct program *p,
                                          p->tables[table].offset);
 }
 
-// Returns the sum over the batch's samples of their losses. To be called after
-// the forward pass, on a device after step_stats.
+// Returns the sum over the batch's samples of their losses, each times its
+// weight where samples have weights, and, once per sample, of the penalties on
+// the variables' sizes. To be called after the forward pass, on a device after
+// step_stats.
 double program_loss_sum(const struct program *p);
 // Returns the sum over the batch's samples of what the loss counts as right:
 // classes hit, shares of bits right, or, for mean squares, absolute errors. To
