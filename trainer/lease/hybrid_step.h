@@ -39,7 +39,7 @@ struct hybrid_step {
     uint32_t count, from, end;
     struct hybrid_sums sums;
 
-    // Of a job with tables (hybrid_rows.h).
+    // In a job with tables (hybrid_rows.h).
     uint32_t met;            // micro-batches of each member that have rows
     enum sync_result pulled; // how the leader's last pull ended
     bool dropped; // the leader has given the step up; the generation goes on

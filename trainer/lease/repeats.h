@@ -4,7 +4,7 @@
 //
 // In an audited round (plan/audited.h) the worker computes the next slots of
 // the round before its own, from the parameters that it computes its own from.
-// Of each it notes the digest of the gradient, as it would send it, and a
+// For each it notes the digest of the gradient, as it would send it, and a
 // sketch of it. Digests can be compared where `kind` and `inputs` are equal:
 // all that decides the bits is equal then. Sketches can be compared where
 // `inputs` are.

@@ -3,7 +3,7 @@
 // computes, and what is said of each (A1).
 //
 // In an audited round (plan/audited.h) a rank computes the slots of the next
-// ranks before its own, from the parameters that every rank has then. Of each
+// ranks before its own, from the parameters that every rank has then. For each
 // slot it notes the digest of the gradient before anything is added to it, and
 // its sketch. Where one rank has more slots than a message has results, its
 // first ones are audited.

@@ -20,8 +20,10 @@ struct tally {
     bool any;
     uint32_t step;
     uint64_t samples;
-    double loss_sum, right_sum; // NAN: not known; then neither is added
-    bool skipped;               // its loss or gradient is not finite
+    // One that is not finite (NAN: not known) is not added; without the loss
+    // neither is.
+    double loss_sum, right_sum;
+    bool skipped; // its loss or gradient is not finite
 };
 
 // Adds the step that *t holds to `m`, if shard 0 has counted it by our push,

@@ -132,7 +132,7 @@ struct sync_rows {
     const struct sync_rows_table *tables; // in the order of the blocks
     uint32_t count;                       // tables
     enum wire_type type;                  // of the blocks, so of the answers
-    // Of a cut, one per range, while no closure is open; NULL: the present
+    // For a cut, one per range, while no closure is open; NULL: the present
     // rows.
     const struct wire_tag *tags;
     struct gate *gate; // with tags

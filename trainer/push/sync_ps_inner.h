@@ -86,7 +86,7 @@ struct ps_shard {
     uint64_t waits_for; // PS_NEXT: the round of this closure
     bool waited; // the open closure has waited for the round before its own
 
-    // Of a lane of rows: what was asked for has come, or nothing was; `version`
+    // In a lane of rows: what was asked for has come, or nothing was; `version`
     // is that of the rows then.
     bool have_rows;
     // Version of the rows that the next step to be sent was computed from;

@@ -53,8 +53,8 @@ enum sl_err host_join(struct host **out, uint32_t self, uint32_t count,
 void host_free(struct host *l);
 
 // Makes `data` the sum over all ranks, the same bits on each; all call it in
-// the same order with the same count. Waits for them. After SL_ESTALE no other
-// sum may be made.
+// the same order with the same count; with 0 it does nothing. Waits for them.
+// After SL_ESTALE no other sum may be made.
 enum sl_err host_sum(struct host *l, float *data, size_t count);
 
 // Copies `data` of rank 0 to all ranks. Waits for them, and is called in the
@@ -64,7 +64,8 @@ enum sl_err host_spread(struct host *l, float *data, size_t count);
 // Ends all waits of this process with SL_ESTALE, those under way and later
 // ones.
 void host_stop(struct host *l);
-// Returns for how many milliseconds this rank has waited for others so far.
+// Returns for how many milliseconds this rank has waited for others so far,
+// without the time that it has spun before it slept.
 double host_wait_ms(const struct host *l);
 
 #endif
