@@ -91,8 +91,10 @@ struct data_source {
     // idx, npy, npz, csv, synthetic, images, tfrecord, webdataset, tar
     const char *format;
     const char *x,
-        *y;    // images: x is the folder; or patterns (common/base/paths.h)
-    bool stay; // rows of arrays stay in the file, however few they are
+        *y; // images: x is the folder; or patterns (common/base/paths.h)
+    // Rows of arrays, but for those of ids, stay in the file, however few they
+    // are. Not read of a pattern: data_open_join.
+    bool stay;
     const char *x_member, *y_member; // npz
     // idx, npy: a path, or a pattern; npz: a member; csv: a column. NULL: all
     // weigh 1
@@ -150,9 +152,10 @@ struct data_part {
 // on in their order, and a test set if `held`; `whole` was opened without
 // `bad`, which is that of *out. It is read as often as a read of *out: one at a
 // time of both, unless they are shared. Takes a bit of memory for each sample
-// of `whole`, and looks at every number, with beats of `pulse` (or NULL).
+// of `whole`, and looks at every number, with beats of `pulse` (or NULL). The
+// weights of classes of `whole` are not those of *out (data_weigh_classes).
 // SL_EINVAL: there are no such samples; SL_ERANGE: `whole` has over 2^32;
-// SL_ENOMEM, SL_ECANCELED.
+// SL_ENOMEM, SL_ECANCELED. On failure *out is untouched.
 enum sl_err data_split(struct data **out, struct data *whole,
                        const struct data_part *part, struct data_bad *bad,
                        struct pulse *pulse, struct sl_error *err);

@@ -5,7 +5,7 @@
 // An Example is a map from keys to lists of bytes, floats or 64-bit integers
 // (tensorflow/core/example/feature.proto). Its three levels are walked in one
 // pass that looks for some keys; nothing is copied. Numbers may be packed or
-// not. Of two features with one key the last counts, as in protobuf. Unknown
+// not. If two features have one key, the last counts, as in protobuf. Unknown
 // fields are passed over.
 //
 // Threads  any.

@@ -69,8 +69,8 @@ struct data {
 // Returns the bytes of one row's label, without a weight.
 size_t data_row_bytes(const struct data *d);
 
-// Makes d->weights, so that labels have weights; SL_ENOMEM. Of a source that
-// takes s->weights.
+// Makes d->weights, so that labels have weights (d->weighted); SL_ENOMEM.
+// Called once at most, by a source that takes s->weights.
 enum sl_err data_set_weights(struct data *d, struct sl_error *err);
 
 // Takes over what the last read of `from`, a part of *d or its whole, has read
@@ -96,9 +96,11 @@ typedef enum sl_err (*data_open_fn)(struct data **out,
                                     const struct data_want *want,
                                     struct sl_error *err);
 // Opens the files that the patterns s->x and s->y name (common/base/paths.h),
-// each with `open`, as one source: as many as s->limit needs. s->x is not NULL.
-// SL_EINVAL also: they name different numbers of files, or files have features
-// of different types.
+// each with `open`, as one source: as many as s->limit needs; s->weights are a
+// pattern too, if s->y is not NULL. Rows of arrays stay in the files if all of
+// these have over ARRAY_MEMORY_BYTES together (but for those of ids), else not,
+// whatever s->stay says. s->x is not NULL. SL_EINVAL also: they name different
+// numbers of files, or files have features of different types.
 enum sl_err data_open_join(struct data **out, const struct data_source *s,
                            const struct data_want *want, data_open_fn open,
                            struct sl_error *err);
