@@ -12,9 +12,9 @@
 
 // Appends one line per device to *out, best first: its name for --device, and
 // what it is or why it is of no use; and, behind those of a backend with
-// several usable GPUs, one that says which may compute together. With `json` an
-// array of objects {device, usable, and either name, about (unless it is
-// empty), bytes and dtypes, or why} on one line.
+// several usable GPUs, one that says which may compute together. With `json`,
+// to an empty *out, an array of objects {device, usable, and either name, about
+// (unless it is empty), bytes and dtypes, or why} on one line.
 enum sl_err devices_list(struct buf *out, bool json);
 
 #endif

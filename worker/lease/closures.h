@@ -47,7 +47,7 @@ struct closures {
         uint64_t samples, digest;
         double loss_sum, right_sum;
     } one[WIRE_KEYS_MAX + 1]; // a last closure may have failed
-    // Of closures_fill, the first; of closures_cover, by fragment.
+    // closures_fill uses the first row, closures_cover that of its fragment.
     struct wire_push_key keys[FRAGMENTS_MOST][WIRE_KEYS_MAX];
     uint64_t *incarnations; // of the shards that the push goes to; owned
 };
@@ -78,12 +78,12 @@ struct lease *closures_next(struct closures *c, struct lease *first);
 // Returns true if lease `l`, of closures_next, is over or to end, but the
 // contribution goes on without it; then its outcome is set, and its reading
 // ended. False where nothing would be left of the contribution: no closure was
-// added to it, or `first` is over.
+// added to it (in a stream that may be), or `first` is over; and for `first`.
 bool closures_undo(struct closures *c, struct lease *first, struct lease *l);
 
 // Sets samples, digest and further closures of *step, which is to be pushed,
-// and notes the incarnations that it is pushed to. *step borrows from c. Does
-// nothing if no closure was added.
+// and, if there are further ones, notes the incarnations that it is pushed to
+// (closures_note). *step borrows from c. Does nothing if no closure was added.
 void closures_fill(struct closures *c, const struct sync *sync,
                    struct sync_step *step);
 

@@ -112,7 +112,7 @@ enum sl_err contribution_get(struct contribution *c, struct sl_error *err);
 enum sl_err contribution_choose(struct contribution *c, struct sl_error *err);
 // Chooses the micro-batch's program, sets its numbers (samples, step, in f16
 // the loss scale), and begins it on c->device (step_begin), held unless it is
-// the last. A batch is held.
+// the last, or `apart`. A batch is held.
 enum sl_err contribution_start(struct contribution *c, struct sl_error *err);
 // Adds the loss of the micro-batch, summed over samples, to c->loss_sum, and
 // its right answers, if the job's loss counts them, to c->right_sum. Once per

@@ -17,7 +17,7 @@
 //
 // Threads  the compute thread; rule and row are values.
 // Memory   no pointer may be NULL; texts are copied. A text that is returned is
-//          static or the device's, until its next call.
+//          static, the device's until its next call, or the argument `asked`.
 // Units    milliseconds.
 // Errors   none.
 #ifndef WORKER_LEASE_DEVICE_LOST_H

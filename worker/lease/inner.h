@@ -54,7 +54,8 @@ enum sl_err inner_new(struct inner **out, const struct record *record,
                       bool on_device, struct sl_error *err);
 // Frees it. NULL is allowed.
 void inner_free(struct inner *in);
-// Returns the bytes of its vectors; 0 for NULL.
+// Returns the bytes of its vectors, in a stream on a device those of the sync
+// in place of the two that steps compute in; 0 for NULL.
 uint64_t inner_bytes(const struct inner *in);
 
 // Returns true if the optimizer has taken no step and is to begin with moments

@@ -109,10 +109,11 @@ void worker_job_free(struct worker_job *j);
 // Sets *out to the training set, or with `test` to the test set. The first call
 // opens it, which may read long files, and compares it with what the first
 // worker found. A set that did not open is tried again by the next call.
-// SL_EINVAL also if the job has no such set, or the comparison fails. A set
-// that does not open sets j->data_amiss, one that differs j->data_differs and
-// j->found as well. A test set of folders without names of classes opens the
-// training set, too.
+// SL_EINVAL also if the job has no such set, or the comparison fails. With the
+// training set, sets j->augment and the weights of its classes. A set that does
+// not open sets j->data_amiss, one that differs j->data_differs and j->found as
+// well. A test set of folders without names of classes opens the training set,
+// too.
 enum sl_err job_data(struct worker_job *j, bool test, struct data **out,
                      struct sl_error *err);
 

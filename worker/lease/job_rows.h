@@ -53,7 +53,7 @@ uint64_t job_rows_bytes(const struct job_rows *r);
 struct rows_from {
     struct sync *sync;
     uint32_t step; // of the closure that is open
-    // Of a cut, one per range, while no closure is open; NULL: the present
+    // For a cut, one per range, while no closure is open; NULL: the present
     // rows.
     const struct wire_tag *tags;
     struct gate *gate; // with tags

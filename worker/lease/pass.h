@@ -13,10 +13,10 @@
 //
 // Threads  the compute thread.
 // Memory   What the fields point at is the caller's. A batch is held between
-//          the two calls, and after an error.
+//          the two calls, and perhaps after an error.
 // Units    ranges of the job (job.h); milliseconds are added to the metrics.
 // Errors   those of the contribution, of the device, and of the calls made;
-//          then the batch is still held (contribution_put). `err` may be NULL.
+//          then a batch may still be held: contribution_put. `err` may be NULL.
 #ifndef WORKER_LEASE_PASS_H
 #define WORKER_LEASE_PASS_H
 
@@ -57,7 +57,8 @@ struct pass {
 // failure one may be (contribution_put).
 enum sl_err pass_begin(struct pass *p, uint64_t elements, struct sl_error *err);
 
-// Runs all micro-batches, the last one until its loss is known. Once, after
+// Runs all micro-batches, the last one until its loss is known, adds their
+// losses to the contribution, and moves its `at` to the last. Once, after
 // contribution_begin; with `begun` it goes on with what pass_begin began.
 enum sl_err pass_forward(struct pass *p, struct sl_error *err);
 // Runs the rest of the last micro-batch, and calls `whole` for each range, from

@@ -14,9 +14,9 @@
 #include "worker/lease/job.h"
 
 // Starts reading the batches of a training lease or an evaluation, if that was
-// not done yet; does not wait for them, but may open the data. Beats come from
-// the lease's own pulse. SL_OK also when there is nothing to read. On failure
-// nothing is read. `err` may be NULL.
+// not done yet; does not wait for them, but may open the data. Beats of reading
+// go to the lease's own pulse, those of opening to job->pulse. SL_OK also when
+// there is nothing to read. On failure nothing is read. `err` may be NULL.
 enum sl_err task_prepare(struct input *input, struct worker_job *job,
                          struct lease *l, struct sl_error *err);
 
