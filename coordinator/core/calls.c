@@ -64,12 +64,19 @@ enum sl_err coord_get(struct coord *c, const Sluice__V1__JobRequest *request,
     return *reply == NULL ? sl_fail(err, SL_ENOMEM, "a status") : SL_OK;
 }
 
+// Returns true if a cut that holds more can be made now, or after a move. I7
+// holds a paused job: nothing would begin one.
+static bool may_be_cut(const struct coord *c, const struct job *job)
+{
+    return cuts_worth(job) ||
+           (!job->behind.paused && job_is_moving(job, coord_now(c)));
+}
+
 static void calls_stop_job(struct coord *c, struct job *job, bool checkpoint)
 {
     struct cut_wish wish;
 
-    if (!checkpoint ||
-        (!cuts_worth(job) && !job_is_moving(job, coord_now(c)))) {
+    if (!checkpoint || !may_be_cut(c, job)) {
         end_job(c, job, JOB_STOPPED, "stopped by request");
         return;
     }

@@ -19,12 +19,24 @@
 
 #define MISSES_MAX 8
 
-// Notes why a cut was given up, for people; without memory there is no text.
+// Notes why a cut was given up or is late, for people; without memory there is
+// no text.
 static void cuts_note_why(struct job *job, const char *why)
 {
     sl_free(job->cuts.why);
     job->cuts.why = sl_strdup(why);
     job->changes++;
+}
+
+void cuts_trouble(const struct job *job, char *out, size_t size)
+{
+    bool late = job->cuts.now != NULL && job->cuts.now->late > 0;
+
+    snprintf(out, size, "%s%s",
+             job->cuts.why == NULL ? ""
+             : late                ? "the checkpoint under way is late: "
+                                   : "the last checkpoint was given up: ",
+             job->cuts.why == NULL ? "" : job->cuts.why);
 }
 
 static void cuts_drop_with_backoff(struct coord *c, struct job *job,

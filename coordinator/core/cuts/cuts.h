@@ -96,6 +96,11 @@ bool cuts_awaited(const struct job *job);
 // to move first.
 void cuts_wait(struct coord *c, struct job *job, uint64_t ms);
 
+// Sets out to job->cuts.why behind words that say of which checkpoint it is:
+// the last one, which was given up, or the one under way, which is late. "":
+// there is no reason. What does not fit is cut off.
+void cuts_trouble(const struct job *job, char *out, size_t size);
+
 // Gives up job->cuts.now, which must be there and not being written yet, and
 // frees it; `why` is kept as job->cuts.why, logged, and an event. Counts it
 // (FIGURES_GIVEN_UP), and raises job->changes. The next cut waits CUT_RETRY_MS;

@@ -215,7 +215,9 @@ static enum sl_err settle_published(struct job_loading *l, struct job_cut *cut,
     struct wire_tag *tags = sl_malloc_array(shards, sizeof(*tags));
     enum sl_err rc;
 
-    if (tags == NULL || shards != l->count) {
+    if (tags == NULL)
+        return sl_fail(err, SL_ENOMEM, "cuts");
+    if (shards != l->count) {
         sl_free(tags);
         return sl_fail(err, SL_ECORRUPT, "journal: cut %llu has %u shards",
                        (ull)cut->n, shards);

@@ -323,7 +323,7 @@ static void move_take(struct coord *c, struct move *v, struct job *job,
 static bool move_is_fed(const struct move *v, const struct member *m,
                         const struct job *job, const Sluice__V1__FeedEnded *e)
 {
-    return v->phase == MOVE_FEEDS && v->source == m->id &&
+    return !v->replica && v->phase == MOVE_FEEDS && v->source == m->id &&
            v->request == e->order && v->job == e->job && v->shard == e->shard &&
            e->incarnation == job->shards.evidence.shard[e->shard].incarnation;
 }

@@ -16,6 +16,7 @@
 #include "common/base/mem.h"
 #include "coordinator/core/leases/bad.h"
 #include "coordinator/core/leases/classes.h"
+#include "coordinator/core/cuts/cuts.h"
 #include "coordinator/core/cuts/evaluations.h"
 #include "coordinator/core/leases/excluded.h"
 #include "coordinator/core/cuts/monitor.h"
@@ -254,6 +255,15 @@ static bool reason_rates(const struct job *job, char *out, size_t size)
     return true;
 }
 
+static void reason_last_cut(const struct job *job, char *out, size_t size)
+{
+    char cut[200];
+
+    cuts_trouble(job, cut, sizeof(cut));
+    snprintf(out, size, "waiting for the checkpoint that holds all steps%s%s",
+             cut[0] == '\0' ? "" : "; ", cut);
+}
+
 // Writes what the job waits for, or "" while it moves.
 static void status_reason(const struct coord *c, const struct job *job,
                           char *out, size_t size)
@@ -279,10 +289,7 @@ static void status_reason(const struct coord *c, const struct job *job,
     else if (lost_shard(c, job, &shard) != NULL)
         reason_shard(c, job, shard, out, size);
     else if (job->state == JOB_FINISHING && !job_cut_complete(job))
-        snprintf(out, size,
-                 "waiting for the checkpoint that holds all steps%s%s",
-                 job->cuts.why == NULL ? "" : "; the last one was given up: ",
-                 job->cuts.why == NULL ? "" : job->cuts.why);
+        reason_last_cut(job, out, size);
     else if (job->warnings[JOB_WARN_REACH] != NULL)
         snprintf(out, size, "%s", job->warnings[JOB_WARN_REACH]);
     else if (!worker_there(c, job, true) && job->leases.held == 0)
@@ -605,9 +612,7 @@ static bool add_warnings(Sluice__V1__JobStatus *m, const struct job *job)
         return false;
     warn_placement(job, placed, sizeof(placed));
     skipped_warning(job, skipped, sizeof(skipped));
-    snprintf(cut, sizeof(cut), "%s%s",
-             job->cuts.why == NULL ? "" : "the last checkpoint was given up: ",
-             job->cuts.why == NULL ? "" : job->cuts.why);
+    cuts_trouble(job, cut, sizeof(cut));
     reason_dropped(dropped_work(job), dropped, sizeof(dropped));
     ok = add_warning(m, placed) && add_warning(m, skipped) &&
          add_warning(m, cut) && add_warning(m, dropped);

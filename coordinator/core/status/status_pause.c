@@ -7,20 +7,20 @@
 #include <stdio.h>
 
 #include "common/base/mem.h"
+#include "coordinator/core/cuts/cuts.h"
 
 bool status_pause_reason(const struct job *job, char *out, size_t size)
 {
     const struct journal_pause *row = &job->pause.row;
+    char cut[200];
 
     if (row->state == JOURNAL_PAUSE_NONE)
         return false;
+    cuts_trouble(job, cut, sizeof(cut));
     if (row->state == JOURNAL_PAUSE_WANTED)
-        snprintf(
-            out, size,
-            "is being paused by %.100s: a checkpoint is made first%s%.160s",
-            row->who,
-            job->cuts.why == NULL ? "" : "; the last one was given up: ",
-            job->cuts.why == NULL ? "" : job->cuts.why);
+        snprintf(out, size,
+                 "is being paused by %.100s: a checkpoint is made first%s%s",
+                 row->who, cut[0] == '\0' ? "" : "; ", cut);
     else
         snprintf(out, size,
                  "paused by %.100s%s%.200s%s%.200s; `sluice resume %s` sets it "

@@ -7,6 +7,7 @@
 
 #include "common/base/json.h"
 #include "common/base/storemark.h"
+#include "coordinator/core/cuts/cuts.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/recovery/stored.h"
 #include "proto/pbjson.h"
@@ -392,4 +393,26 @@ TEST(away, a_submission_hears_of_a_coordinator_that_went_meanwhile)
     world_start_coord(w);
     submission_release(&s);
     world_release(w);
+}
+
+// One that is late may still be published.
+TEST(away, the_words_of_a_reason_say_of_which_checkpoint_it_is)
+{
+    static struct job job;
+    struct cut cut = {.late = 0};
+    char text[80], short_of[20];
+
+    cuts_trouble(&job, text, sizeof(text));
+    T_STR(text, "");
+    job.cuts.why = "a disk is full";
+    cuts_trouble(&job, text, sizeof(text));
+    T_STR(text, "the last checkpoint was given up: a disk is full");
+    job.cuts.now = &cut;
+    cuts_trouble(&job, text, sizeof(text));
+    T_STR(text, "the last checkpoint was given up: a disk is full");
+    cut.late = 1;
+    cuts_trouble(&job, text, sizeof(text));
+    T_STR(text, "the checkpoint under way is late: a disk is full");
+    cuts_trouble(&job, short_of, sizeof(short_of));
+    T_STR(short_of, "the checkpoint unde");
 }

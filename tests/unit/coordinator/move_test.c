@@ -231,22 +231,28 @@ TEST(move, M3_a_target_that_is_refused_ends_its_move)
     world_release(w);
 }
 
+static void stop_saved(struct world *w)
+{
+    Sluice__V1__StopRequest stop = SLUICE__V1__STOP_REQUEST__INIT;
+    Sluice__V1__JobStatus *s = NULL;
+
+    stop.id = "j-1";
+    stop.checkpoint = true;
+    T_OK(coord_stop(w->coord, &stop, &s, t_err()));
+    wire_free(&s->base);
+}
+
 // Nobody serves the shard for a moment, and all that it has counted is safe.
 TEST(move, a_stop_with_a_checkpoint_waits_for_a_shard_that_moves)
 {
     struct world *w = move_running(world_graph_job);
-    Sluice__V1__StopRequest stop = SLUICE__V1__STOP_REQUEST__INIT;
-    Sluice__V1__JobStatus *s = NULL;
     uint32_t shard = shard_on(w, "ps-1");
 
     drain(w, "ps-1");
     for (int i = 0; i < LIMIT && strcmp(owner(w, shard), "ps-1") == 0; i++)
         world_step(w);
     T_FALSE(job_served(jobs_get(w->coord, w->job)));
-    stop.id = "j-1";
-    stop.checkpoint = true;
-    T_OK(coord_stop(w->coord, &stop, &s, t_err()));
-    wire_free(&s->base);
+    stop_saved(w);
     T_TRUE(world_run(w, JOB_STOPPED, LIMIT));
     T_STR(world_reason(w), "stopped by request");
     world_release(w);
@@ -418,6 +424,19 @@ TEST(move, a_job_gets_no_more_psservers_than_it_may_have)
     world_release(w);
 }
 
+// ps-0 says that it has a memory of the shard that the journal does not know.
+static void show_more(struct world *w, uint32_t shard)
+{
+    struct fake_shard *f = &w->members[PS_0].shards[shard];
+
+    T_OK(counted_init(&f->counted, &w->schedule));
+    f->placed = f->loaded = f->admitted = true;
+    f->incarnation = w->incarnations[shard] + 1;
+    w->uid = jobs_get(w->coord, w->job)->uid;
+    fake_hello_live(w, &w->members[PS_0]);
+    fake_deliver_all(w, &w->members[PS_0]);
+}
+
 // What a psserver shows beyond the journal pauses the job, although the journal
 // names another owner: it is a copy from before the move.
 TEST(move, I7_a_shard_that_moved_after_the_copy_of_the_journal)
@@ -432,12 +451,24 @@ TEST(move, I7_a_shard_that_moved_after_the_copy_of_the_journal)
     fake_hello_live(w, &w->members[PS_0]); // it does not know the job's uid
     fake_deliver_all(w, &w->members[PS_0]);
     T_STR(world_reason(w), "");
-    T_OK(counted_init(&f->counted, &w->schedule));
-    f->placed = f->loaded = f->admitted = true;
-    f->incarnation = w->incarnations[shard] + 1;
-    w->uid = jobs_get(w->coord, w->job)->uid;
-    fake_hello_live(w, &w->members[PS_0]);
-    fake_deliver_all(w, &w->members[PS_0]);
+    show_more(w, shard);
     T_HAS(world_reason(w), "I7");
+    world_release(w);
+}
+
+// Nothing begins the checkpoint that such a stop would wait for.
+TEST(move, I7_a_stop_with_a_checkpoint_ends_a_paused_job_whose_shard_moves)
+{
+    struct world *w = move_running(world_graph_job);
+    uint32_t shard = shard_on(w, "ps-1");
+
+    drain(w, "ps-1");
+    for (int i = 0; i < LIMIT && strcmp(owner(w, shard), "ps-1") == 0; i++)
+        world_step(w);
+    T_FALSE(job_served(jobs_get(w->coord, w->job)));
+    show_more(w, 1 - shard);
+    T_HAS(world_reason(w), "I7");
+    stop_saved(w);
+    T_EQ(world_state(w), JOB_STOPPED);
     world_release(w);
 }

@@ -214,6 +214,51 @@ TEST(replica, P2_it_is_in_the_set_by_the_report_of_its_own_feed)
     finishes(w);
 }
 
+static bool feeds_replica(struct world *w, uint32_t shard)
+{
+    list_for(n, &w->coord->moves.list)
+    {
+        const struct move *v = list_entry(n, struct move, node);
+
+        if (v->replica && v->shard == shard && v->phase == MOVE_FEEDS)
+            return true;
+    }
+    return false;
+}
+
+// The end of the feed of a shard that moves makes the target the owner. A
+// psserver that says so of a replica's feed is wrong.
+TEST(replica, P4_the_end_of_a_feed_hands_nothing_over)
+{
+    struct world *w = begin(WORLD_SITUATION);
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__FeedEnded ended = SLUICE__V1__FEED_ENDED__INIT;
+    struct fake_member *m;
+    struct row was;
+
+    world_people(w, 2, 2);
+    world_submit(w, replica_job(TWO_SHARDS));
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    was = row_of(w, 0);
+    m = named(w, was.owner);
+    for (int i = 0; i < LIMIT && !feeds_replica(w, 0); i++)
+        world_step(w);
+    T_TRUE(feeds_replica(w, 0));
+    T_FALSE(in_set(w, 0));
+    ended.job = w->job;
+    ended.job_incarnation = 1;
+    ended.incarnation = m->shards[0].incarnation;
+    ended.order = m->shards[0].feed;
+    ended.failure = "";
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FEED_ENDED;
+    up.feed_ended = &ended;
+    fake_send(m, &up);
+    fake_deliver_all(w, m);
+    T_STR(row_of(w, 0).owner, was.owner);
+    T_EQ(jobs_get(w->coord, w->job)->shards.list[0].moving, false);
+    finishes(w);
+}
+
 // The owner goes on without its replica when the journal has it, and another
 // feed begins; whoever was left drops its memory.
 TEST(replica, P3_the_journal_has_it_before_the_owner_goes_on)
