@@ -61,7 +61,7 @@ enum access_role access_role_of(const char *word);
 // without a tenant is a tenant of its own name, and SL_EAUTH if that is '*' or
 // too long for one. A caller without a certificate is ACCESS_LOCAL, or SL_EAUTH
 // if the server asks for one (peer->guarded). SL_EAUTH, too: the certificate is
-// revoked, has several URIs, or one that is none of ours.
+// revoked, has no URI or several, or one that is none of ours.
 enum sl_err access_who(struct access_who *out, const struct rpc_peer *peer,
                        struct sl_error *err);
 
@@ -99,7 +99,8 @@ enum sl_err access_attend(const struct access_who *who, enum access_role role,
 
 // Checks that a member of `role` may send all that `up`, a message of its
 // stream, says: by a second table, of the roles that may set each field of
-// AttendUp and Heartbeat. Returns SL_OK if it may; SL_EDENIED names the field,
+// AttendUp and Heartbeat. A field that is 0 or empty says nothing. Returns
+// SL_OK if it may; SL_EDENIED names the field, also one that the table lacks,
 // or says that `up` has no kind.
 enum sl_err access_say(enum access_role role, const Sluice__V1__AttendUp *up,
                        struct sl_error *err);

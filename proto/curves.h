@@ -58,14 +58,16 @@ bool curves_due(const struct curves *c);
 // status. Takes in any case the evaluations that s has beyond those taken
 // before, but for one without values that are known, or at the step of the one
 // before. `s` is a status with its spec or without. Only memory is written.
-// SL_ENOMEM: the point is left out, and the next call goes on.
+// SL_ENOMEM: a point of the training is left out, and the evaluations that were
+// not taken wait for the next call.
 enum sl_err curves_take(struct curves *c, const Sluice__V1__JobStatus *s,
                         bool last);
 
 // Returns true if points wait to be written by curves_write.
 bool curves_wait(const struct curves *c);
 // Writes the points that wait to their files, which it makes when they are
-// first needed; waits for the disk. After an error they wait for the next call,
+// first needed, those of the training first: if they fail, the others are not
+// tried. Waits for the disk. After an error they wait for the next call,
 // unless they are more than a MiB or a part of them could not be removed from
 // the file: then they are dropped, and a new file begins.
 enum sl_err curves_write(struct curves *c, struct sl_error *err);

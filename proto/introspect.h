@@ -7,6 +7,8 @@
 //
 // Names that health knows: "" and "readiness" and each service of the list
 // follow introspect_set_serving; "liveness" is SERVING while we answer at all.
+// Any other name is SL_ENOENT for Check, and SERVICE_UNKNOWN for Watch. A
+// watcher gets the present state first.
 //
 // Threads  any.
 // Memory   Keeps the array `services` and its names, which it borrows, until

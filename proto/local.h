@@ -48,8 +48,9 @@ struct local_note {
 enum sl_err local_send(int fd, struct local_note note, int pass);
 // Receives a note from socket `fd`. *passed is the descriptor that came with
 // it, for MAP and CALLS, else -1; only on SL_OK is it open: after a failure
-// *passed is undefined, and *out untouched. SL_ECORRUPT: no note, or one
-// without the descriptor that it needs.
+// *passed is undefined, and *out untouched. SL_EBUSY: no note waits;
+// SL_EUNAVAIL: the other end is gone; SL_ECORRUPT: no note, or one without the
+// descriptor that it needs, or with one that it does not: that is closed.
 enum sl_err local_receive(int fd, struct local_note *out, int *passed);
 
 #endif

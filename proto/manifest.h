@@ -25,8 +25,9 @@
 #define MANIFEST_BYTES ((size_t)64 << 20) // longer ones are not read
 
 // Parses file `path`, if it is a manifest of a format that we know, to *out,
-// for json_decref. Also SL_ENOENT and SL_EIO: the file; SL_EINVAL and SL_ERANGE
-// as sl_json_parse. A failure leaves *out untouched.
+// for json_decref. Also SL_ENOENT and SL_EIO: the file; SL_ERANGE: it is longer
+// than MANIFEST_BYTES; SL_EINVAL and SL_ERANGE as sl_json_parse. A failure
+// leaves *out untouched.
 enum sl_err manifest_parse(json_t **out, struct fs *fs, const char *path,
                            struct sl_error *err);
 

@@ -242,7 +242,8 @@ struct model_node {
     uint32_t inputs;                  // how many
     uint32_t input[MODEL_INPUTS_MAX]; // numbers of nodes before this node
     struct model_shape in; // shape of input[0]; an image of height 1 where a
-                           // layer of one axis is one of images
+                           // layer of one axis is one of images; `out` where
+                           // there are no inputs
     struct model_shape out;
     bool frozen;    // its variables stay as they begin
     uint32_t users; // how many inputs of other nodes this node is, and 1 more
@@ -336,7 +337,7 @@ struct model {
     bool external; // no nodes: only variables
     struct model_node *nodes;
     uint32_t nodes_count;
-    uint32_t output; // node
+    uint32_t output; // node; 0 in an external model
     struct model_variable *variables;
     uint32_t variables_count;
     uint64_t elements;  // elements of all variables
@@ -359,12 +360,14 @@ uint64_t model_shape_elements(const struct model_shape *s);
 
 // Returns `count`, raised to the next multiple of MODEL_GIVEN_ALIGN.
 size_t model_given_aligned(size_t count);
-// Returns where a part of the numbers begins that a layer is given to encode.
+// Returns the index in model_node.given where a part of the numbers begins that
+// a layer is given to encode; where a part is not there, that of the next one.
 size_t model_encode_part(const struct model_encode *e,
                          enum model_encode_part part);
 
 #define MODEL_SHAPE_TEXT 192
-// Writes "(28, 28, 1)", as Python prints it, and returns `out`.
+// Writes "(28, 28, 1)", "(10,)" or "()", as Python prints it, and returns
+// `out`.
 const char *model_shape_text(char out[MODEL_SHAPE_TEXT],
                              const struct model_shape *s);
 

@@ -149,7 +149,8 @@ enum sl_err build_act(const struct model_build *b);
 // ---- model_encode.c
 
 // Makes space for `count` numbers of the spec in b->node, zeroes, and a few
-// more (MODEL_GIVEN_ALIGN), for so many `things` that are called `what`.
+// more (MODEL_GIVEN_ALIGN), for so many `things` that are called `what`; once
+// for a node.
 // SL_EINVAL: they are too many, by themselves or with those of all layers;
 // SL_ENOMEM.
 enum sl_err build_given(struct model_build *b, uint64_t things,
@@ -173,13 +174,13 @@ bool shape_equal(const struct model_shape *a, const struct model_shape *b);
 enum sl_err build_window_back(struct model_build *b);
 // Sets out to `list`, one number for both axes or two (height, width). None: as
 // `otherwise`. A layer of one axis has one number, and out[0] is 1. SL_EINVAL,
-// with `field`: more, or one is 0.
+// with `field`: more, or one is 0; `out` may have changed.
 enum sl_err build_pair(const struct model_build *b, uint32_t out[2],
                        const char *field, const uint32_t *list, size_t n,
                        const uint32_t otherwise[2]);
 // Sets *out to the index of `word` among words[], which end with NULL; a word
 // that is NULL leaves *out as it is. SL_EINVAL, with `field` and all words: it
-// is none of them.
+// is none of them, and *out is as it was.
 enum sl_err build_choice(const struct model_build *b, unsigned *out,
                          const char *field, const char *word,
                          const char *const *words);

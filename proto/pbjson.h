@@ -5,9 +5,10 @@
 // Integers as integers (from 2^63 on as strings), fixed64 as "0x" and 16
 // digits, bytes as base64, enum values as the lower-case rest of their name
 // (JOB_RUNNING is "running"; a number that is not in the enum as it is). Of
-// proto3 every scalar is there, also a 0; of proto2 only what is set. Absent
-// messages are absent. A number alone in a oneof, which may not be known, is
-// null where it is not set. Doubles that are not finite are "NaN", "Infinity",
+// proto3 every scalar and list is there, also a 0 and an empty one; of proto2
+// only what is set. Absent messages are absent. A number alone in a oneof,
+// which may not be known, is null where it is not set. Doubles that are not
+// finite are "NaN", "Infinity",
 // "-Infinity".
 // Read: the same, and also: keys in camelCase ("apiVersion"), one value where a
 // list is expected (kernel_size: 3), integers of 64 bits as decimal strings,

@@ -33,8 +33,9 @@
 
 #define SPEC_NAME_BYTES 63 // as long as a DNS label
 
-// Checks `spec` and sets its defaults, model.edition (whatever it was) and, of
-// layers with rows, model.tables. SL_EINVAL names the field that is wrong;
+// Checks `spec` and sets its defaults, model.edition (whatever it was), with
+// data.validation data.test and, of layers with rows, model.tables. SL_EINVAL
+// names the field that is wrong;
 // SL_ERANGE: a pattern of data.train or data.test names too much; SL_ENOMEM. A
 // "checked" spec below is one for which this returned SL_OK: it has model,
 // data.train, train, placement, checkpoint and evaluate, and an optimizer
@@ -72,7 +73,7 @@ uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec);
 uint32_t spec_accumulate(const Sluice__V1__JobSpec *spec);
 
 // Returns how many samples that cannot be read a job may leave out
-// (data.skip_bad); 0: none, also without data.
+// (data.skip_bad); 0: none, also without data. The spec need not be checked.
 uint32_t spec_skip_bad(const Sluice__V1__JobSpec *spec);
 
 // Returns the number of samples of a step of a checked spec: train.batch times
@@ -80,7 +81,7 @@ uint32_t spec_skip_bad(const Sluice__V1__JobSpec *spec);
 uint64_t spec_step_samples(const Sluice__V1__JobSpec *spec);
 
 // Returns true if steps that are not finite are skipped, and false if they end
-// the job: train.nonfinite of a spec, or its default.
+// the job: train.nonfinite of a spec, or its default, to skip them.
 bool spec_skips_nonfinite(const Sluice__V1__TrainSpec *train);
 
 // Returns the index of the column of ids named `name` in s->ids; s->n_ids if
@@ -95,10 +96,11 @@ size_t spec_ids_column(const Sluice__V1__SourceSpec *s, const char *name);
 enum sl_err spec_data_fits(const Sluice__V1__JobSpec *spec,
                            const struct model *m, struct sl_error *err);
 
-// Returns train.wire of a spec, or WIRE_F32 if it says none.
+// Returns train.wire of a spec, or WIRE_F32 if it says none, or a word that is
+// no type. The spec need not be checked, here and below, and may lack `train`.
 enum wire_type spec_wire(const Sluice__V1__JobSpec *spec);
-// Returns train.rows_wire of a spec, how rows of tables travel; spec_wire if it
-// says none.
+// Returns train.rows_wire of a spec, how rows of tables travel, WIRE_INT8 among
+// others; spec_wire if it says none.
 enum wire_type spec_rows_wire(const Sluice__V1__JobSpec *spec);
 
 // Returns how many closures a window may have so that its counted set fits into
@@ -262,7 +264,8 @@ struct spec_staleness {
 
 // Returns the rule for late gradients of a checked spec, and its limit.
 struct spec_staleness spec_staleness(const Sluice__V1__TrainSpec *train);
-// Returns true if a checked spec takes gradients of any delay as they are.
+// Returns true if a checked spec takes gradients of any delay as they are; also
+// in modes where none is late.
 bool spec_any_delay(const Sluice__V1__TrainSpec *train);
 
 // Returns how many vectors of the model's size the psservers of a checked spec
@@ -270,7 +273,8 @@ bool spec_any_delay(const Sluice__V1__TrainSpec *train);
 // slots their contributions and the parameters before the last one (Y2), of
 // open ones, if spec_open_contributions is not 0, one vector; in local with a
 // code down the parameters that workers have, and moments twice, those that are
-// kept and those of the round that is open or was before; for staleness dc the
+// kept and those of the round that is open or was before (in 16 bits a vector
+// counts half, rounded down at the end); for staleness dc the
 // versions that delayed gradients may be based on. Rows of tables are none of
 // them, and replicas keep as many again. In mode allreduce, where workers
 // have the state, the result counts what no psserver keeps.
@@ -362,34 +366,36 @@ struct spec_optimizer {
 };
 
 // Fills *out from a checked OptimizerSpec, from which it borrows the points of
-// a schedule. SL_EINVAL: `spec` was not checked; *out is then untouched.
+// a schedule. SL_EINVAL: `spec` was not checked, or is of a type that only
+// tables have (rowwise_adagrad, ftrl); *out is then untouched.
 enum sl_err spec_optimizer(struct spec_optimizer *out,
                            const Sluice__V1__OptimizerSpec *spec,
                            struct sl_error *err);
 // Returns the edition that a program must know which applies this optimizer: a
-// psserver, or a worker in mode allreduce. 0: any program knows it, or the spec
-// was not checked.
+// psserver, or a worker in mode allreduce. 0: any program knows it, or
+// spec_optimizer refuses it.
 unsigned spec_optim_edition(const Sluice__V1__OptimizerSpec *o);
 
-// Returns whether the job's optimizer looks at whole variables, which are never
-// cut (optim_is_whole). Of a checked spec.
+// Returns true if the optimizer of a checked spec looks at whole variables,
+// which are never cut (optim_is_whole); false if it has none.
 bool spec_optim_whole(const Sluice__V1__JobSpec *spec);
 
 // Returns the number, from 1, of the first group with a name or pattern that
-// fits the variable's name ('*': any characters, '?': one); 0: none does.
+// fits all of the variable's name ('*': any characters, '?': one); 0: none
+// does.
 uint32_t spec_optimizer_group(const Sluice__V1__OptimizerSpec *spec,
                               const char *variable);
 
 // Fills *out with the optimizer of `group` and *scale with the factor of its
 // rate; for group 0 as spec_optimizer, and 1. `group` is a number that
-// spec_optimizer_group gives. SL_EINVAL: `spec` was not checked; *out and
-// *scale are then undefined.
+// spec_optimizer_group gives. *out borrows as that of spec_optimizer.
+// SL_EINVAL: `spec` was not checked; *out and *scale are then undefined.
 enum sl_err spec_optimizer_of(struct spec_optimizer *out, double *scale,
                               const Sluice__V1__OptimizerSpec *spec,
                               uint32_t group, struct sl_error *err);
 
 // Returns how many slots of a parameter's size the optimizer of a checked spec
-// keeps; 0 for one that was not checked.
+// keeps; 0 for one that spec_optimizer refuses.
 unsigned spec_optimizer_slots(const Sluice__V1__OptimizerSpec *spec);
 
 // ---- tables
@@ -444,8 +450,8 @@ const char *spec_monitor_name(enum spec_monitor monitor);
 struct spec_watch {
     bool on; // the spec has this callback
     enum spec_monitor monitor;
-    bool larger; // larger values are better
-    double min_delta;
+    bool larger;      // larger values are better
+    double min_delta; // at least 0
 };
 
 struct spec_early_stopping {
@@ -482,8 +488,8 @@ bool spec_callbacks_wait(const struct spec_callbacks *c);
 // ---- placement
 
 // Fills *out with the partitioner of a checked spec; sets *target_bytes to the
-// size that automatic shards aim at, as part_plan_make takes it; 0: by the size
-// of the model.
+// size that automatic shards aim at, as part_plan_make takes it: shard_bytes,
+// of which 0 is by the size of the model; PART_TARGET_BYTES if it says none.
 void spec_part_rule(struct part_rule *out, uint64_t *target_bytes,
                     const Sluice__V1__PlacementSpec *spec);
 

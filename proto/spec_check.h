@@ -98,7 +98,8 @@ enum sl_err spec_optim_no_whole(const Sluice__V1__OptimizerSpec *o,
                                 const char *why, struct sl_error *err);
 
 // Checks an optimizer with its schedule, but not its groups, and sets the
-// defaults of its type and the learning rate.
+// defaults of its type and the learning rate, which piecewise_constant_decay
+// has not: there one that is given is refused. Tables' own types are refused.
 enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
                                  struct sl_error *err);
 // Checks the ranges of the numbers of an optimizer that are given, whatever its
@@ -172,8 +173,8 @@ enum sl_err spec_check_weights(Sluice__V1__JobSpec *spec, const struct model *m,
 // Checks the sources of data: external ones for an external model, the fields
 // that each format wants, columns of ids, classes, augment and skip_bad; raises
 // the edition that workers need. With data.validation makes data.test a copy of
-// data.train, without augment. SL_ERANGE: a pattern of files names too many, or
-// is too long. After the loss.
+// data.train, without augment; one that is there must be such a copy.
+// SL_ERANGE: a pattern of files names too many, or is too long. After the loss.
 enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, const struct model *m,
                             struct sl_error *err);
 // Checks `train`, which it makes if it is missing, with its parts for
@@ -241,8 +242,8 @@ struct spec_table_list {
     Sluice__V1__TableSpec **tables;
 };
 // Makes the tables of the layers with rows, in the order of the layers, without
-// what a check fills in; spec_free_tables frees them. SL_ENOMEM leaves *out as
-// it was.
+// what a check fills in; spec_free_tables frees them, copies that borrow
+// nothing. SL_ENOMEM leaves *out as it was.
 enum sl_err spec_layer_tables(struct spec_table_list *out,
                               const Sluice__V1__ModelSpec *spec,
                               const struct model *m);

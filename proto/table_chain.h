@@ -50,7 +50,7 @@ struct table_chain_link {
 
 // Reads which files are below a snapshot, at most TABLE_CHAIN_FILES of them,
 // the nearest first, to out[TABLE_CHAIN_FILES]; *count is 0 for a whole one.
-// Nothing else is read. SL_ECORRUPT leaves *count alone.
+// Nothing else is read. SL_ECORRUPT leaves *count alone, and `out` undefined.
 enum sl_err table_chain_links(struct table_chain_link *out, size_t *count,
                               const struct tensorfile *f, struct sl_error *err);
 
@@ -64,7 +64,8 @@ struct table_chain {
 // Opens the files below a snapshot that lies in `folder`, and checks that each
 // is the one that it names (its hash; else SL_ECORRUPT); mapped, as `top` then
 // is, or as tensorfile_open_unmapped does. A failure leaves *out as it was, and
-// nothing of it is to be closed; here and in table_chain_beside.
+// nothing of it is to be closed; here and in table_chain_beside. `top` stays
+// open until table_chain_close.
 enum sl_err table_chain_open(struct table_chain *out,
                              const struct tensorfile *top, struct fs *fs,
                              const char *folder, bool mapped,
@@ -94,7 +95,8 @@ struct table_live {
 };
 
 // Finds the live records of a table's part, 0 for rows, 1 for ids that wait;
-// *out points into the chain's files, for table_live_release. SL_ENOENT: the
+// *out points into the chain's files, for table_live_release, before these are
+// closed. SL_ENOENT: the
 // snapshot has no such table; SL_ECORRUPT: a file below it has none. On failure
 // *out is as it was, and nothing is to be released.
 enum sl_err table_live_init(struct table_live *out, const struct table_chain *c,

@@ -28,9 +28,10 @@ void traced_start(struct traced *t, const Sluice__V1__TraceStart *m);
 
 // Answers a TraceMore: if `trace` is the one that traced_start began (not 0),
 // stops keeping spans and calls send(arg, piece) once, before it returns, with
-// the next piece of them; after the last piece the trace is forgotten. The
-// piece is borrowed until `send` returns, which may not call this header. Does
-// nothing for another trace, or without memory for a piece.
+// the next piece of them; after the last piece the trace is forgotten, else the
+// minute begins anew. The piece is borrowed until `send` returns, which may not
+// call this header. Does nothing for another trace, or without memory for a
+// piece.
 void traced_more(struct traced *t, uint64_t trace,
                  void (*send)(void *arg, const Sluice__V1__TracePiece *piece),
                  void *arg);

@@ -180,6 +180,7 @@ struct wire_ask {
     uint64_t job, job_incarnation, incarnation, closure;
     struct wire_attempt attempt;
     uint32_t shard;
+    // token: of the job; proof: that the attempt was leased (token.h)
     struct wire_token token, proof;
     bool unproven; // not of the wire: older attempts go on (I4)
 };
@@ -243,8 +244,10 @@ struct wire_push {
     struct wire_shm shm;    // instead of a payload
     struct wire_shm answer; // where the reply's payload may be put
     struct wire_token token;
-    bool unproven;       // not of the wire: older attempts go on (I4)
-    size_t absent_bytes; // used bytes of `absent`; 0: no piece is absent
+    bool unproven; // not of the wire: older attempts go on (I4)
+    // Used bytes of `absent`, the last of which is not 0; 0: no piece is
+    // absent.
+    size_t absent_bytes;
     uint8_t absent[WIRE_ABSENT_BYTES]; // bit per piece: it has none
     size_t more_bytes;             // used bytes of `more`: WIRE_KEY_BYTES each
     uint8_t more[WIRE_MORE_BYTES]; // wire_push_key reads them
@@ -385,20 +388,22 @@ enum sl_err wire_read_ask_reply(struct wire_ask_reply *out,
                                 const struct sl_slices *bytes,
                                 struct sl_error *err);
 // Reads a push. SL_EINVAL: job, shard or step are out of bounds, the payload
-// has no whole elements, or payload, shm, answer, skip, absent, rows, moments_t
-// and more do not fit each other. The shard's size and the numbers in the
-// payload are not checked.
+// has no whole elements, a shm is out of bounds, absent ends with a byte of 0,
+// more names a closure twice, or payload, shm, answer, skip, absent, rows,
+// moments_t and more do not fit each other. The shard's size, the blocks of
+// rows and the numbers in the payload are not checked.
 enum sl_err wire_read_push(struct wire_push *out, const struct sl_slices *bytes,
                            struct sl_error *err);
 // Reads the answer to a push. SL_EINVAL: it has no result, `refused` has no
 // reason or does not fit the result, it has a payload and in_shm, or a payload
-// without whole elements, or a code.
+// without whole elements, or its type is a code.
 enum sl_err wire_read_push_reply(struct wire_push_reply *out,
                                  const struct sl_slices *bytes,
                                  struct sl_error *err);
 // Reads a pull. SL_EINVAL: job, shard or answer are out of bounds, the type is
 // WIRE_TOPK2, the tag is that of the seed, the name of a table is longer than
 // WIRE_NAME_BYTES, or code, answer, ids, tag and moments do not go together.
+// The ids are not looked at.
 enum sl_err wire_read_pull(struct wire_pull *out, const struct sl_slices *bytes,
                            struct sl_error *err);
 // Reads the answer to a pull. SL_EINVAL: it has a payload and in_shm, a payload
@@ -408,7 +413,7 @@ enum sl_err wire_read_pull_reply(struct wire_pull_reply *out,
                                  struct sl_error *err);
 
 // Reads a piece of a sum. SL_EINVAL: the job is 0, the lane is out of bounds,
-// or the payload is empty, a code, or has no whole elements.
+// the type is a code, or the payload is empty or has no whole elements.
 enum sl_err wire_read_piece(struct wire_piece *out,
                             const struct sl_slices *bytes,
                             struct sl_error *err);
@@ -417,7 +422,7 @@ enum sl_err wire_read_piece(struct wire_piece *out,
 enum sl_err wire_read_follow(struct wire_follow *out,
                              const struct sl_slices *bytes,
                              struct sl_error *err);
-// Reads the answer of a follower.
+// Reads the answer of a follower, of which all values are allowed.
 enum sl_err wire_read_follow_reply(struct wire_follow_reply *out,
                                    const struct sl_slices *bytes,
                                    struct sl_error *err);
@@ -433,6 +438,7 @@ enum sl_err wire_read_state_reply(struct wire_state_reply *out,
 // The structs' own `payload` is not read, and nothing is checked. A token of
 // zeros is left out, but the `proof` of an Ask is then an empty message. They
 // cannot fail, as WIRE_HEAD_MAX bytes hold any of them, and allocate nothing.
+// The *_bytes of absent, more and counted are no larger than their arrays.
 
 #define WIRE_HEAD_MAX 1856
 // Writes an Ask.
@@ -566,7 +572,7 @@ enum sl_err wire_msg(struct rpc_msg *out, const ProtobufCMessage *msg);
 // Returns an empty message of type `of` on the heap, for wire_free; NULL: no
 // memory.
 void *wire_new(const ProtobufCMessageDescriptor *of);
-// Makes a deep copy of `msg` on the heap, for wire_free. SL_ENOMEM.
+// Makes a deep copy of `msg`, on the heap or not, for wire_free. SL_ENOMEM.
 enum sl_err wire_dup(ProtobufCMessage **out, const ProtobufCMessage *msg);
 // Frees a message of the heap (wire_new, wire_dup, wire_load, pbjson_read) and
 // all in it. NULL is allowed.
@@ -576,8 +582,9 @@ void wire_free(ProtobufCMessage *msg);
 #define WIRE_LOAD_FIELDS ((size_t)1 << 25)
 // Unpacks data[size], which this program keeps for itself, to a message of type
 // `of` on the heap (wire_free), checked as those from outside are. It may be
-// larger than what the wire carries, up to WIRE_LOAD_BYTES: the counts of a cut
-// are of all its shards and epochs. `data` is borrowed for the call.
+// larger than what the wire carries, up to WIRE_LOAD_BYTES and WIRE_LOAD_FIELDS
+// fields: the counts of a cut are of all its shards and epochs. Absent messages
+// are added as wire_unpack_* does. `data` is borrowed for the call.
 enum sl_err wire_load(ProtobufCMessage **out,
                       const ProtobufCMessageDescriptor *of, const void *data,
                       size_t size, struct sl_error *err);
@@ -609,8 +616,8 @@ void wire_counted_release(struct wire_counted *w);
 
 // Returns how many closures behind the watermark a counted set may reach so
 // that it fits into a message beside a line for each of `epochs` epochs, if
-// closures have steps_per_closure steps. No lease is for a closure further away
-// (C5).
+// closures have steps_per_closure steps; at most WIRE_SPARSE_MAX. No lease is
+// for a closure further away (C5).
 uint64_t wire_window_most(uint64_t steps_per_closure, uint64_t epochs);
 
 // Checks that a shard's set and counts fit into one message: SL_ERANGE says
