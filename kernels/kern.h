@@ -354,7 +354,7 @@ struct kern_dev {
     struct kern_dev *fallback; // ref, for a host backend; owned
     uint64_t logged;           // ops with a logged fallback, by bit
     struct prover *prover;     // what proofs have shown; owned; NULL: plans are
-                               // used as they are
+                               // used as they are (prove=0, ref)
 };
 struct kern_stream {
     struct kern_dev *dev;
@@ -473,8 +473,8 @@ struct kern_backend {
     enum sl_err (*record_begin)(struct kern_stream *s);
     enum sl_err (*record_end)(struct kern_plan **out, struct kern_stream *s);
 
-    // Returns what happened to a dev that said SL_ELOST, for a log; "" if
-    // nothing. The text is the dev's.
+    // Returns what failed last on the dev, for a log: if it said SL_ELOST, why;
+    // "" if nothing has failed. The text is the dev's.
     const char *(*fault)(struct kern_dev *dev);
 
     // Writes what people want to know of how the dev computes so far to out[n].
@@ -531,13 +531,14 @@ const struct kern_backend *kern_backend_at(unsigned i);
 //        implementation that is wrong is left out)
 // cpu    proofs=FILE (what these comparisons have shown is kept there; a path
 //        without commas; cuda keeps it with its plans)
-// cpu    threads=N (0: as many as this process may run on; the default is 1),
-//        winograd=0|1 (default 1: fewer multiplications, a few more units in
-//        the last place), direct=0|1|2 (own loops for convolutions of few
-//        channels: never, where they are faster, wherever they can; default
-//        1), without=TEXT (oneDNN's implementations with TEXT in their names
-//        are left out, and its next one is taken), isa=base|avx2|avx512 (the
-//        widest instructions it uses)
+// cpu    threads=N (up to 256; 0: as many as this process may run on; the
+//        default is 1), autotune=0|1 (default 0: time the two ways to compute a
+//        product in 16 bits), winograd=0|1 (default 1: fewer multiplications, a
+//        few more units in the last place), direct=0|1|2 (own loops for
+//        convolutions of few channels: never, where they are faster, wherever
+//        they can; default 1), without=TEXT (oneDNN's implementations with TEXT
+//        in their names are left out, and its next one is taken),
+//        isa=base|avx2|avx512 (the widest instructions it uses)
 // cuda   tf32=0|1 (default 1, for ops that do not say), deterministic=0|1
 //        (default 1), autotune=0|1 (default 0: time the candidates of each
 //        product), nccl=0|1 (default 1: devs that join swap by NCCL if there
@@ -549,7 +550,7 @@ const struct kern_backend *kern_backend_at(unsigned i);
 // that number ("cuda:1"); SL_EINVAL: an option that the backend does not know,
 // or a wrong value; SL_ENOMEM; SL_ELOST, SL_EINTERNAL: the device, or its
 // driver, fails. "auto" goes on after a device that fails, but not after
-// SL_EINVAL.
+// SL_EINVAL or a host backend that fails. "cpu" and "ref" take no number.
 enum sl_err kern_open(struct kern_dev **out, const char *name,
                       const char *options, struct sl_error *err);
 
@@ -559,7 +560,8 @@ enum sl_err kern_open(struct kern_dev **out, const char *name,
 void kern_about(char *out, size_t n, struct kern_dev *dev);
 
 // Returns how many plans of this device were compared with what is right so
-// far, how many of them were wrong, and the ms that it took.
+// far, how many of them were wrong, and the ms that it took; zeroes where
+// nothing is compared (prove=0, ref).
 struct proofs kern_proofs(struct kern_dev *dev);
 
 // Returns words about kernel number `i`, from 0, of those that this device
@@ -582,7 +584,8 @@ void kern_close(struct kern_dev *dev);
 
 // Returns how well this device computes `desc`, which kern_desc_check passes:
 // the higher the better; on a host backend at least 1, by ref if by nothing
-// else; 0: it cannot. May load libraries: slow.
+// else, as an op without elements always is; 0: it cannot. May load libraries:
+// slow.
 int kern_score(struct kern_dev *dev, const struct kern_desc *desc);
 
 // Checks the descriptor and makes a plan for it, for kern_plan_free, which may
@@ -631,7 +634,8 @@ size_t kern_shape_bytes(const struct kern_shape *s);
 // Returns the elements from the first to the last that a strided shape touches,
 // both counted; 0 if it has none.
 int64_t kern_shape_extent(const struct kern_shape *s);
-// Returns true if the elements lie one behind the other in row-major order.
+// Returns true if the elements lie one behind the other in row-major order; the
+// stride of an axis of 1 is not looked at.
 bool kern_shape_dense(const struct kern_shape *s);
 
 // Returns how many inputs lie from the first to the last that a window reads
@@ -724,12 +728,13 @@ void kern_desc_penalty(struct kern_desc *d, float l1, float l2, float rows,
 // This and the functions below change a descriptor that a builder has filled.
 void kern_desc_smooth(struct kern_desc *d, float smoothing);
 // Has an XENT count a row as right if the label is among the `top` largest
-// logits.
+// logits; 0 is 1.
 void kern_desc_top(struct kern_desc *d, int32_t top);
 // Makes an MSE the mean of absolute errors instead of squares.
 void kern_desc_absolute(struct kern_desc *d);
 // Gives an XENT, BCE or MSE a weight for each row of its first axis, as input
-// number 3, behind the scale. Called once per descriptor.
+// number 3, behind the scale: sets KERN_WEIGHT, which the builder was not
+// given, and makes labels that are i32 [n,2]. Called once per descriptor.
 void kern_desc_weigh(struct kern_desc *d);
 
 // Gives the output of an IMAGE_U8 `channels` channels, at least as many as the
@@ -762,8 +767,8 @@ void kern_desc_f64(struct kern_desc *d);
 // Checks that *d describes an op: SL_OK, or SL_EINVAL with the reason in *err;
 // no other error.
 enum sl_err kern_desc_check(const struct kern_desc *d, struct sl_error *err);
-// Returns the number of multiplications of a MATMUL or convolution, those with
-// padding included; 0 for any other op.
+// Returns the number of multiplications of a checked MATMUL or convolution,
+// those with padding included; 0 for any other op.
 double kern_desc_products(const struct kern_desc *d);
 // Returns a hash (FNV-1a) of all bytes of *d, padding included.
 uint64_t kern_desc_hash(const struct kern_desc *d);

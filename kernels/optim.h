@@ -81,7 +81,7 @@ void optim_whole(const struct optim *o, const struct optim_consts *k,
                  float *const *slots, float *space);
 
 // Returns the floats that optim_whole() wants beside the gradient; 0 unless it
-// is muon.
+// is muon without elementwise.
 size_t optim_whole_space(const struct optim *o, size_t rows, size_t cols);
 
 #endif

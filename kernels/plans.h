@@ -27,8 +27,9 @@ struct plans {
 
 // Reads the file `path` (borrowed until plans_close) into *p, which need not be
 // zeroed before. `path` NULL: nothing is kept. A missing file is an empty one;
-// one that cannot be read is one log line and counts as empty. Call plans_close
-// in any case.
+// one that cannot be read is one log line and counts as empty. What lies beyond
+// PLANS_BYTES_MOST is not read, and what others append later is not seen. Call
+// plans_close in any case.
 void plans_open(struct plans *p, char *path);
 // Frees the text that was read; the file stays as it is.
 void plans_close(struct plans *p);
@@ -42,7 +43,7 @@ bool plans_find(struct buf *out, const struct plans *p, const char *kind,
 // Appends a line to the file, in one write, and to what plans_find searches;
 // line ends in `payload` become blanks. Does nothing without a path, without
 // memory, or once the text is over PLANS_BYTES_MOST. A failure of the file is
-// one log line.
+// one log line, and plans_find finds the line all the same.
 void plans_add(struct plans *p, const char *kind, uint64_t version,
                uint64_t key, const struct buf *payload);
 

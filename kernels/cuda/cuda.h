@@ -48,7 +48,8 @@ struct cuda_dev {
     int sm; // 90 for 9.0
     int multiprocessors;
     bool lost;                   // a sticky error came: SL_ELOST ever after
-    char fault[CUDA_FAULT_TEXT]; // text of CUDA's last error: for logs
+    char fault[CUDA_FAULT_TEXT]; // text of the last error, or of the one that
+                                 // lost the device: for logs
     char name[64];
     uint64_t bytes; // bytes of the device's memory
     cudaLibrary_t library;

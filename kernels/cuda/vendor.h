@@ -65,14 +65,14 @@ enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
 bool vendor_dnn_fits(size_t version);
 
 // Makes dev->vendor, with the workspace that one plan may have settled, reads
-// the file of plans, and sets dev->stream_ends; vendor_free frees it. Opens no
-// library yet. Takes options->plans, also on failure. SL_ENOTSUP:
-// another major version of cuDNN is installed; SL_ENOMEM. dev->vendor stays
-// NULL then.
+// the file of plans, and sets dev->stream_ends; vendor_free frees it. An older
+// cuDNN than that of the build is one log line. Opens no library yet. Takes
+// options->plans, also on failure. SL_ENOTSUP: another major version of cuDNN
+// is installed; SL_ENOMEM. dev->vendor stays NULL then.
 enum sl_err vendor_new(struct cuda_dev *dev, struct vendor_options *options,
                        struct sl_error *err);
-// Frees dev->vendor, if there is one, and sets it to NULL; before cuda_close. A
-// lost device's handles are left alone.
+// Frees dev->vendor, if there is one, and sets it and dev->stream_ends to NULL;
+// before cuda_close. A lost device's handles are left alone.
 void vendor_free(struct cuda_dev *dev);
 
 // Returns what vendor_new made for the dev; NULL before it, and after

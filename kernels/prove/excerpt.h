@@ -37,7 +37,8 @@ double excerpt_work(const struct kern_desc *d);
 
 // Lowers c->count so that ref does about `most` multiplications for the part,
 // which keeps at least one row and one column. *c is as excerpt_whole set it
-// for *d; where the part begins (c->from) is the caller's to set.
+// for *d; where the part begins (c->from) is the caller's to set. A part that
+// is all of the op has all outputs comparable (c->outs).
 void excerpt_shrink(struct excerpt *c, const struct kern_desc *d, double most);
 
 // Writes the descriptor of the part *c of op *d to *part.

@@ -41,7 +41,8 @@ struct proof_fault {
 
 // Makes a prover, for prover_free; NULL: no memory. With `path` (copied; NULL:
 // none) it appends what proofs show to that file, beside the plans of a GPU,
-// and reads what earlier starts have kept there. `host` is a hash of all that a
+// and reads what earlier starts have kept there, now (plans_open). `host` is a
+// hash of all that a
 // proof depends on but the op and the implementation: the processor, the
 // versions, the options.
 struct prover *prover_new(const char *path, uint64_t host);
@@ -60,7 +61,8 @@ enum sl_err prove_plan(struct kern_plan *plan, size_t workspace_bytes,
 // to be copied, runs it twice at two alignments, waits for it and compares it
 // with ref. SL_OK: it is right. SL_EINTERNAL: it is wrong, and *fault says
 // where (fault->when is set); or the device refuses, and fault->when is NULL.
-// SL_ENOMEM, or another error of the device.
+// SL_ENOMEM, or another error of the device. The rest of *fault is set with
+// fault->when alone, and *err only if planning failed.
 enum sl_err prove_on_device(struct kern_dev *dev, const struct kern_desc *d,
                             struct proof_fault *fault, struct sl_error *err);
 
