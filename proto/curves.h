@@ -48,7 +48,7 @@ enum sl_err curves_new(struct curves **out,
 void curves_free(struct curves *c);
 
 // Returns true if enough time has passed since the last point for curves_take
-// to take another.
+// to take another; before the first one, too.
 bool curves_due(const struct curves *c);
 
 // Takes a point of the training curve from status `s`, if there is none yet or
@@ -67,9 +67,9 @@ enum sl_err curves_take(struct curves *c, const Sluice__V1__JobStatus *s,
 bool curves_wait(const struct curves *c);
 // Writes the points that wait to their files, which it makes when they are
 // first needed, those of the training first: if they fail, the others are not
-// tried. Waits for the disk. After an error they wait for the next call,
-// unless they are more than a MiB or a part of them could not be removed from
-// the file: then they are dropped, and a new file begins.
+// tried. Waits for the disk. After an error they wait for the next call, unless
+// they are more than a MiB or a part of them could not be removed from the
+// file: then they are dropped, and a new file begins.
 enum sl_err curves_write(struct curves *c, struct sl_error *err);
 
 #endif

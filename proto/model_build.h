@@ -150,9 +150,8 @@ enum sl_err build_act(const struct model_build *b);
 
 // Makes space for `count` numbers of the spec in b->node, zeroes, and a few
 // more (MODEL_GIVEN_ALIGN), for so many `things` that are called `what`; once
-// for a node.
-// SL_EINVAL: they are too many, by themselves or with those of all layers;
-// SL_ENOMEM.
+// for a node. SL_EINVAL: they are too many, by themselves or with those of all
+// layers; SL_ENOMEM.
 enum sl_err build_given(struct model_build *b, uint64_t things,
                         const char *what, size_t count);
 

@@ -35,11 +35,10 @@
 
 // Checks `spec` and sets its defaults, model.edition (whatever it was), with
 // data.validation data.test and, of layers with rows, model.tables. SL_EINVAL
-// names the field that is wrong;
-// SL_ERANGE: a pattern of data.train or data.test names too much; SL_ENOMEM. A
-// "checked" spec below is one for which this returned SL_OK: it has model,
-// data.train, train, placement, checkpoint and evaluate, and an optimizer
-// unless it is external in mode local.
+// names the field that is wrong; SL_ERANGE: a pattern of data.train or
+// data.test names too much; SL_ENOMEM. A "checked" spec below is one for which
+// this returned SL_OK: it has model, data.train, train, placement, checkpoint
+// and evaluate, and an optimizer unless it is external in mode local.
 enum sl_err spec_check(Sluice__V1__JobSpec *spec, struct sl_error *err);
 
 // Checks that the name of a checked spec is one that a new job may have:
@@ -274,10 +273,10 @@ bool spec_any_delay(const Sluice__V1__TrainSpec *train);
 // open ones, if spec_open_contributions is not 0, one vector; in local with a
 // code down the parameters that workers have, and moments twice, those that are
 // kept and those of the round that is open or was before (in 16 bits a vector
-// counts half, rounded down at the end); for staleness dc the
-// versions that delayed gradients may be based on. Rows of tables are none of
-// them, and replicas keep as many again. In mode allreduce, where workers
-// have the state, the result counts what no psserver keeps.
+// counts half, rounded down at the end); for staleness dc the versions that
+// delayed gradients may be based on. Rows of tables are none of them, and
+// replicas keep as many again. In mode allreduce, where workers have the state,
+// the result counts what no psserver keeps.
 uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec);
 
 // ---- precision

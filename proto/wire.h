@@ -148,7 +148,9 @@ Sluice__V1__Tag wire_tag_msg(struct wire_tag t);
 
 enum wire_refused_why {
     WIRE_REFUSED_NOT,
-    WIRE_REFUSED_ATTEMPT,         // `newest` was seen: drop the closure
+    // `newest` was seen, or the closure is beyond the window: drop it. `newest`
+    // may be older then.
+    WIRE_REFUSED_ATTEMPT,
     WIRE_REFUSED_INCARNATION,     // take a newer map, ask again
     WIRE_REFUSED_JOB_INCARNATION, // `job_incarnation` holds: drop
     WIRE_REFUSED_STALE,           // pull, recompute
@@ -170,8 +172,8 @@ struct wire_token { // zeros: none
 // Returns the token that a message holds; zeros for NULL.
 struct wire_token wire_token_of(const Sluice__V1__JobToken *m);
 // Fills *out with the token *t and returns `out`, which must live as long as
-// the message that it is set in. Returns NULL if the token is zeros: then that
-// message has none.
+// the message that it is set in. Returns NULL, with *out filled all the same,
+// if the token is zeros: then that message has none.
 Sluice__V1__JobToken *wire_token_msg(Sluice__V1__JobToken *out,
                                      const struct wire_token *t);
 
@@ -234,7 +236,8 @@ struct wire_push {
     uint64_t job, job_incarnation, incarnation, closure;
     struct wire_attempt attempt;
     // based_on: version of the parameters that the gradient was computed at;
-    // samples and digest are those of the step (EpochCount).
+    // map_version: of the JobMap that the worker has; samples and digest are
+    // those of the step (EpochCount).
     uint64_t based_on, map_version, samples, digest;
     uint32_t shard, step;
     bool skip;
@@ -446,7 +449,8 @@ size_t wire_encode_ask(uint8_t out[WIRE_HEAD_MAX], const struct wire_ask *m);
 // Writes the answer to an Ask, with `refused` if that has a reason.
 size_t wire_encode_ask_reply(uint8_t out[WIRE_HEAD_MAX],
                              const struct wire_ask_reply *m);
-// Writes a push; shm and answer if has_shm and has_answer say so.
+// Writes a push; shm and answer if has_shm and has_answer say so. payload_bytes
+// are as of wire_head_push.
 size_t wire_encode_push(uint8_t out[WIRE_HEAD_MAX], const struct wire_push *m,
                         size_t payload_bytes);
 // Writes a piece of a sum.
@@ -510,12 +514,13 @@ enum sl_err wire_head_pull_reply(struct rpc_msg *msg,
 // Several messages may live in one arena (wire_arena_reset between unrelated
 // ones). Submessages that a rule needs are never NULL after it: an
 // absent Attempt, Tag, StepMetrics, ShardCounts or CountedSet is there and
-// empty, except where its absence says something: Refuse.load, Complete.facts,
-// facts, geometry and map of JobOpen (before the probe and the placement; do
-// not send empty ones), spec and geometry of JobStatus. An Attend message of no
-// known kind is SL_ENOTSUP: ignore it. Replies that hold all shards and epochs
-// of jobs (job_status, list_reply, checkpoints_reply, timeline_reply) may have
-// 64 MiB.
+// empty, except where its absence says something: Refuse.load, base_tag of
+// ShardHello and Admit, ShardReport.counted, RingStep.metrics, Event.attempt.
+// Others are NULL if they are absent, as Complete.facts, facts, geometry and
+// map of JobOpen (before the probe and the placement; do not send empty ones),
+// spec and geometry of JobStatus. An Attend message of no known kind is
+// SL_ENOTSUP: ignore it. Replies that hold all shards and epochs of jobs
+// (job_status, list_reply, checkpoints_reply, timeline_reply) may have 64 MiB.
 #define WIRE_UNPACK_MAP(X)                                                     \
     WIRE_METHOD_MESSAGES(X)                                                    \
     X(job_spec, JobSpec)                                                       \
