@@ -36,10 +36,9 @@
 // Opens a flaky device over backend `inner`, the name behind the prefix; called
 // by kern_open. kern_close frees it. `options` may be NULL. Counts the openings
 // in the environment ($SLUICE_FLAKY_OPENED), which no other thread may read or
-// set meanwhile. Returns SL_OK;
-// SL_EINVAL: an unknown word in `options` or $SLUICE_FLAKY; SL_ENOTSUP: `inner`
-// is no host backend; SL_ELOST: shut=; SL_ENOMEM; else what opening `inner`
-// says (kern_open).
+// set meanwhile. Returns SL_OK; SL_EINVAL: an unknown word in `options` or
+// $SLUICE_FLAKY; SL_ENOTSUP: `inner` is no host backend; SL_ELOST: shut=;
+// SL_ENOMEM; else what opening `inner` says (kern_open).
 enum sl_err flaky_open(struct kern_dev **out, const char *inner,
                        const char *options, struct sl_error *err);
 

@@ -542,9 +542,10 @@ const struct kern_backend *kern_backend_at(unsigned i);
 // cuda   tf32=0|1 (default 1, for ops that do not say), deterministic=0|1
 //        (default 1), autotune=0|1 (default 0: time the candidates of each
 //        product), nccl=0|1 (default 1: devs that join swap by NCCL if there
-//        is one), workspace=MIB (most of one plan; default: a quarter of the
-//        device's memory), plans=FILE (chosen plans are kept there; the last
-//        word of all: what follows is taken for a part of the path)
+//        is one), workspace=MIB (most of a library's kernel in one plan;
+//        default: a quarter of the device's memory), plans=FILE (chosen plans
+//        are kept there; the last word of all: what follows is taken for a part
+//        of the path)
 // kern_close frees *out. Returns SL_OK, or (*out is untouched then)
 // SL_ENOENT: no such backend; SL_ENOTSUP: not on this host, or no device of
 // that number ("cuda:1"); SL_EINVAL: an option that the backend does not know,

@@ -248,7 +248,8 @@ static inline dnnl_status_t ob_reorder_pd(dnnl_primitive_desc_t *pd,
                                               attr);
 }
 
-// Returns what a primitive descriptor wants of argument `what`; belongs to pd.
+// Returns what a primitive descriptor wants of argument `what`; NULL, or of 0
+// bytes, if it has no such. Belongs to pd.
 static inline ob_desc ob_query(const_dnnl_primitive_desc_t pd,
                                dnnl_query_t what)
 {

@@ -102,8 +102,8 @@ struct judge {
 };
 
 // Makes a judge of the candidates for *d (copied), none of which wants more
-// workspace than workspace_bytes; allocates nothing. Call judge_release in any
-// case.
+// workspace than workspace_bytes, on a dev with a vendor (vendor.h), as the
+// functions below want it; allocates nothing. Call judge_release in any case.
 void judge_init(struct judge *j, struct cuda_dev *dev,
                 const struct kern_desc *d, size_t workspace_bytes);
 // Frees the judge's memory on the device and its stream. May be called again.

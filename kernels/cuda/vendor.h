@@ -36,7 +36,8 @@
 struct vendor_options {
     bool tf32, deterministic, autotune, nccl;
     bool prove;             // candidates prove themselves (judge.h)
-    size_t workspace_bytes; // most for one plan, or VENDOR_WORKSPACE_AUTO
+    size_t workspace_bytes; // most for a library's kernel in one plan, or
+                            // VENDOR_WORKSPACE_AUTO
     char *plans;            // file, or NULL; owned
 };
 
@@ -127,7 +128,8 @@ void vendor_tell_cores(struct cuda_dev *dev, const struct kern_desc *d,
 // tensor cores, and how many kernels were found wrong.
 void vendor_about(char *out, size_t n, struct cuda_dev *dev);
 
-// Returns the most workspace that one plan may have, given the caller's limit.
+// Returns the most workspace that a library's kernel may have, given the
+// caller's limit.
 static inline size_t vendor_cap(struct cuda_dev *dev, size_t cap_bytes)
 {
     size_t own = vendor(dev)->options.workspace_bytes;
@@ -144,12 +146,13 @@ bool vendor_aligned(unsigned n, void *const *at);
 // not mix, BGRAD without trans_a, a bias over an empty product.
 int gemm_score(struct cuda_dev *dev, const struct kern_desc *d);
 // Makes the plan, for cuda_plan_free, of a MATMUL with a gemm_score above 0;
-// copies *d. `cap_bytes` is the most workspace; never more than 32 MiB are
-// used. Tries a kept algorithm, else candidates of cuBLASLt (judge.h), and
-// keeps its choice in the file of plans if judge_sure; if all are wrong, one
-// for the product alone, before a bias of ours; our own loops take over from
-// that. A run that is refused goes on with the next way, which is logged. An
-// empty one is nothing_plan's. SL_ENOTSUP: no algorithm; SL_ENOMEM; SL_ELOST;
+// copies *d. `cap_bytes` is the most workspace; an algorithm gets no more than
+// vendor_cap and 32 MiB of it, sums of rows and a product apart may want more.
+// Tries a kept algorithm, else candidates of cuBLASLt (judge.h), and keeps its
+// choice in the file of plans if judge_sure; if all are wrong, one for the
+// product alone, before a bias of ours; our own loops take over from that. A
+// run that is refused goes on with the next way, which is logged. An empty one
+// is nothing_plan's. SL_ENOTSUP: no algorithm; SL_ENOMEM; SL_ELOST;
 // SL_EINTERNAL: all else.
 enum sl_err gemm_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_desc *d,
@@ -160,12 +163,14 @@ enum sl_err gemm_plan(struct kern_plan **out, size_t *workspace_bytes,
 // slow.
 int conv_score(struct cuda_dev *dev, const struct kern_desc *d);
 // Makes the plan, for cuda_plan_free, of a convolution with a score
-// (conv_score) above 0; copies *d. `cap_bytes` is the most workspace. Takes a
-// kept plan, or runs and compares cuDNN's engines first (judge.h), and keeps
-// its choice in the file of plans if judge_sure; our own loops take over if all
-// are wrong. A run that is refused goes on with the next way, which is logged.
-// An empty one is nothing_plan's. SL_ENOTSUP: no engine; SL_ENOMEM: also if
-// none fits `cap_bytes`; SL_ELOST; SL_EINTERNAL: all else.
+// (conv_score) above 0; copies *d. `cap_bytes` is the most workspace, of which
+// an engine gets vendor_cap. Takes a kept plan, or runs and compares cuDNN's
+// engines first (judge.h), and keeps its choice in the file of plans if
+// judge_sure; our own loops take over if all are wrong. One without tensor
+// cores is logged (vendor_tell_cores). A run that is refused goes on with the
+// next way, which is logged. An empty one is nothing_plan's. SL_ENOTSUP: no
+// engine; SL_ENOMEM: also if none fits `cap_bytes`; SL_ELOST; SL_EINTERNAL: all
+// else.
 enum sl_err conv_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_desc *d,
                       size_t cap_bytes, struct sl_error *err);

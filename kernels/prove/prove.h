@@ -42,9 +42,8 @@ struct proof_fault {
 // Makes a prover, for prover_free; NULL: no memory. With `path` (copied; NULL:
 // none) it appends what proofs show to that file, beside the plans of a GPU,
 // and reads what earlier starts have kept there, now (plans_open). `host` is a
-// hash of all that a
-// proof depends on but the op and the implementation: the processor, the
-// versions, the options.
+// hash of all that a proof depends on but the op and the implementation: the
+// processor, the versions, the options.
 struct prover *prover_new(const char *path, uint64_t host);
 // Frees what was learned; the file stays. NULL is allowed.
 void prover_free(struct prover *p);
