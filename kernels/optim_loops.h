@@ -40,6 +40,7 @@ struct optim_loops {
 // Returns the loops for the widest instructions that this host has.
 const struct optim_loops *optim_host_loops(void);
 
+// The last two are there on x86-64 alone.
 extern const struct optim_loops optim_loops_base, optim_loops_avx2,
     optim_loops_avx512;
 

@@ -80,8 +80,9 @@ enum sl_err access_allow(const char *path, const struct rpc_peer *peer,
 // change nothing and are not in that log, or there is no such method.
 const char *access_audit_name(const char *path);
 
-// Options of clients that accept only servers of one role, by the certificate
-// that the server shows.
+// Options of clients that accept only servers of one role, whatever their name,
+// by the certificate that the server shows; calls to any other end as
+// rpc_channel_options.allow says.
 extern const struct rpc_channel_options access_to_coordinator;
 extern const struct rpc_channel_options access_to_psserver;
 extern const struct rpc_channel_options access_to_worker;

@@ -309,8 +309,8 @@ struct wire_push_reply {
     enum wire_push_result result;
     struct wire_refused refused; // set exactly if result is REFUSED
     bool in_shm;                 // the payload is where `answer` said
-    enum wire_type wire;
-    struct sl_slices payload; // whole elements; PushPull only
+    enum wire_type wire;         // type of the payload: as asked, or WIRE_F32
+    struct sl_slices payload;    // whole elements; PushPull only
 };
 
 struct wire_pull {
@@ -320,7 +320,7 @@ struct wire_pull {
     struct wire_tag tag;
     bool has_answer;
     struct wire_shm answer; // where the reply's payload may be put
-    enum wire_type wire;    // type of the reply's payload
+    enum wire_type wire;    // type wanted of the reply's payload
     uint64_t have;          // version plus 1 that the caller has; 0: none
     // A closure plus 1; 0: none. If its round was applied last, the values of
     // before that, else those of now.
@@ -341,8 +341,10 @@ struct wire_pull_reply {
     uint64_t incarnation, version;
     uint64_t open_first; // as in wire_push_reply
     uint32_t open_count;
-    bool in_shm;              // the payload is where `answer` said
-    enum wire_type wire;      // type of the payload
+    bool in_shm; // the payload is where `answer` said
+    // Type of the payload: as asked, or WIRE_F32. A code: the payload is the
+    // change of what the caller has; empty: the caller has this version.
+    enum wire_type wire;
     uint64_t records;         // of a table in a snapshot
     uint32_t record_bytes;    // of each of them
     uint64_t moments_t;       // updates that the moments have seen; 0: none

@@ -38,7 +38,7 @@ enum wire_rule_kind {
 };
 
 struct wire_rule {
-    uint32_t number;
+    uint32_t number; // of the field
     enum wire_rule_kind kind;
     uint64_t min, max;
     const char *by; // RULE_KNOWN: "file.c:function"; else may be NULL
