@@ -89,14 +89,15 @@ size_t spec_ids_column(const Sluice__V1__SourceSpec *s, const char *name);
 
 // Checks what a worker reads of the data of a spec that need not be checked:
 // that there is data.train, formats and names of ids, a share in (0, 1), ids
-// that the layers of its model `m`, which is not external, read, and changes of
-// its images. The rest is looked at where the data are opened. SL_EINVAL names
-// the field.
+// that the layers of its model `m`, which is not external, read, and that
+// data.test has the same if they read some, and changes of its images. The rest
+// is looked at where the data are opened. SL_EINVAL names the field.
 enum sl_err spec_data_fits(const Sluice__V1__JobSpec *spec,
                            const struct model *m, struct sl_error *err);
 
 // Returns train.wire of a spec, or WIRE_F32 if it says none, or a word that is
-// no type. The spec need not be checked, here and below, and may lack `train`.
+// no type. The spec need not be checked, and may lack `train`; so, too, that of
+// spec_rows_wire.
 enum wire_type spec_wire(const Sluice__V1__JobSpec *spec);
 // Returns train.rows_wire of a spec, how rows of tables travel, WIRE_INT8 among
 // others; spec_wire if it says none.

@@ -95,9 +95,10 @@ struct table_live {
 };
 
 // Finds the live records of a table's part, 0 for rows, 1 for ids that wait;
-// *out points into the chain's files, for table_live_release, before these are
-// closed. SL_ENOENT: the snapshot has no such table; SL_ECORRUPT: a file below
-// it has none. On failure *out is as it was, and nothing is to be released.
+// *out, for table_live_release, points into the chain's files: it is of no use
+// once these are closed. SL_ENOENT: the snapshot has no such table;
+// SL_ECORRUPT: a file below it has none. On failure *out is as it was, and
+// nothing is to be released.
 enum sl_err table_live_init(struct table_live *out, const struct table_chain *c,
                             unsigned part, const char *table,
                             struct sl_error *err);

@@ -65,8 +65,10 @@ struct cpu_plan {
     struct cpu_dev *dev;
     struct kern_desc desc;
     const struct loop_op *loop; // our loop that the plan runs; else NULL
+    // Computes the op before it returns. SL_OK, or SL_EINTERNAL: oneDNN
+    // refuses.
     enum sl_err (*run)(struct cpu_plan *plan, void *const *io, void *workspace);
-    void (*free)(struct cpu_plan *plan);
+    void (*free)(struct cpu_plan *plan); // not NULL
 };
 
 // Runs fn(arg, chunk) for every chunk in [0, chunks), on up to `threads`

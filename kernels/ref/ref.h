@@ -14,6 +14,7 @@
 
 #include "kernels/desc.h"
 
+// Computes one op, as the functions below do.
 typedef void (*ref_fn)(const struct kern_desc *d, void *const *io);
 
 // By op; no entry is NULL but the first.
