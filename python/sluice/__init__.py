@@ -11,6 +11,7 @@ sluice.data  Parquet, Arrow and Hugging Face data sets as files that workers rea
 sluice.report
              a job in MLflow, in Weights & Biases, as a progress bar
 sluice.onnx  a trained job as an ONNX model
+sluice.hub   a trained job as a folder for Hugging Face's hub
 sluice.torch a torch model on a cluster
 sluice.keras `fit` of a Keras 3 model there
 sluice.jax   pytrees there

@@ -8,6 +8,7 @@ import re
 import sys
 
 import numpy
+from safetensors.numpy import load_file
 
 from cluster import BIN, ROOT, Cluster, check, check_counts, check_equal, main, mlp_job
 from frameworks import run_warm, there
@@ -140,6 +141,28 @@ y = onnxruntime.InferenceSession(folder + "/m.onnx").run(None, {"input": data["x
 print((y.argmax(1) == data["y"]).mean())
 """
 
+# The same as a folder for a hub: once with ONNX, and once without.
+FOLDER = """
+import sys, numpy, onnxruntime
+from sluice import client, hub
+job, address, folder = sys.argv[1:]
+x = numpy.load(folder + "/data.npz")["x"]
+hub.main([job, "--coordinator", address, "--to", folder + "/hub"])
+y = [onnxruntime.InferenceSession(folder + name).run(None, {"input": x})[0]
+     for name in ("/m.onnx", "/hub/model.onnx")]
+assert (y[0] == y[1]).all()
+want = client.export(job, address)
+client.save_safetensors(folder + "/want.safetensors", want)
+status = client.status(job, address)
+status["spec"]["model"]["layers"].insert(0, {"type": "masking", "name": "m"})
+print(hub.to_folder(status, want, folder + "/hub"))
+status["spec"]["model"] = {"type": "external"}
+try:
+    hub.to_folder(status, want, folder + "/other")
+except ValueError as error:
+    print(error)
+"""
+
 
 def program(code, *words):
     return run_warm(("numpy",), {
@@ -170,7 +193,33 @@ def a_job_becomes_a_file():
         end = c.wait_state(job)
         check_counts(end)
         told = float(program(JOB, job, c.address, c.dir))
-        check(abs(told - end["evaluations"][-1]["accuracy"]) < 1e-6, told, end["evaluations"])
+        last = end["evaluations"][-1]
+        check(abs(told - last["accuracy"]) < 1e-6, told, last)
+        a_folder_for_a_hub(c, job, last)
+
+
+def a_folder_for_a_hub(c, job, last):
+    files = [str(c.dir / "hub" / name) for name in (
+        "README.md", "config.json", "model.onnx", "model.safetensors")]
+    said = program(FOLDER, job, c.address, c.dir).splitlines()
+    check_equal(said[:4], files, "files that it names")
+    values, want = (load_file(c.dir / name) for name in (
+        "hub/model.safetensors", "want.safetensors"))
+    check(all((values.pop(name) == t).all() for name, t in want.items()) and not values, values)
+    check("masks steps, which ONNX" in said[4], said)
+    check("a program's own model" in said[5], said)
+    check(not (c.dir / "hub" / "model.onnx").exists(), "an older model.onnx is left")
+    check(not (c.dir / "other").exists(), "a folder is left")
+    head, card = (c.dir / "hub" / "README.md").read_text().split("---\n")[1:3]
+    front = {key: json.loads(value) for key, value in (
+        line.split(": ", 1) for line in head.splitlines())}
+    check_equal(front["tags"], ["sluice"], "tags without ONNX")
+    of = front["model-index"][0]["results"][0]
+    check_equal({m["type"]: m["value"] for m in of["metrics"]},
+                {key: last[key] for key in ("loss", "accuracy")}, "figures of the card")
+    check("onnxruntime" not in card and "`dense`: dense" in card and "(6)" in card, card)
+    config = json.loads((c.dir / "hub" / "config.json").read_text())
+    check_equal(config["model"]["input_shape"], [6], "config.json")
 
 
 if __name__ == "__main__":
