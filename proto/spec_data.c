@@ -20,6 +20,7 @@ enum format {
     NPY,
     NPZ,
     CSV,
+    LIBSVM,
     IMAGES,
     TFRECORD,
     WEBDATASET,
@@ -34,6 +35,7 @@ static const char *const formats[FORMATS] = {
     [NPY] = "npy",
     [NPZ] = "npz",
     [CSV] = "csv",
+    [LIBSVM] = "libsvm",
     [IMAGES] = "images",
     [SYNTHETIC] = "synthetic",
     [EXTERNAL] = "external",
@@ -55,6 +57,7 @@ static const struct takes {
     [CSV] = {SCALED " x header delimiter label_column sample_weight columns "
                     "ids ",
              true, false, false, true},
+    [LIBSVM] = {SCALED " x ids first_index ", true, false, false, true},
     [IMAGES] = {SCALED " x depth ", true, false, false, false},
     [TFRECORD] = {SCALED " x depth features columns ids ", true, false, false,
                   true},
@@ -117,6 +120,20 @@ static enum sl_err check_csv(Sluice__V1__SourceSpec *s, const char *path,
                            "%s.columns: '%.60s' is the label_column too", path,
                            s->columns[i]);
     return SL_OK;
+}
+
+static enum sl_err check_libsvm(Sluice__V1__SourceSpec *s, const char *path,
+                                struct sl_error *err)
+{
+    char at[64];
+
+    SPEC_DEFAULT(s, first_index, 1);
+    if (s->n_ids > 1)
+        return sl_fail(err, SL_EINVAL,
+                       "%s.ids: a libsvm file has one column of ids, got %zu",
+                       path, s->n_ids);
+    snprintf(at, sizeof(at), "%s.first_index", path);
+    return spec_range(at, s->first_index, 0, 1, err);
 }
 
 static bool is_folder_name(const char *name)
@@ -247,6 +264,8 @@ static enum sl_err check_files(Sluice__V1__SourceSpec *s, enum format format,
         rc = spec_string(&s->y_member, "y");
     if (rc == SL_OK && format == CSV)
         rc = check_csv(s, path, err);
+    if (rc == SL_OK && format == LIBSVM)
+        rc = check_libsvm(s, path, err);
     if (rc == SL_OK)
         rc = spec_check_features(s, format == TFRECORD, m, path, err);
     return rc == SL_OK ? spec_check_ids(s, formats[format], path, err) : rc;
@@ -299,6 +318,8 @@ static unsigned spec_data_edition(const Sluice__V1__SourceSpec *s)
     case WEBDATASET:
     case TAR:
         return MODEL_EDITION_ARCHIVES;
+    case LIBSVM:
+        return MODEL_EDITION_LIBSVM;
     default:
         return paths_is_pattern(s->x) || paths_is_pattern(s->y)
                    ? MODEL_EDITION_FILES

@@ -24,7 +24,7 @@ static enum sl_err spec_check_hash(Sluice__V1__IdColumnSpec *c, bool text,
         return sl_fail(
             err, SL_EINVAL,
             "%s.hash: makes ids of the text of a csv or a tfrecord; an npz "
-            "has numbers",
+            "or libsvm has numbers",
             path);
     SPEC_DEFAULT(c, seed, 0);
     snprintf(at, sizeof(at), "%s.hash", path);
@@ -59,6 +59,7 @@ enum sl_err spec_check_ids(const Sluice__V1__SourceSpec *s, const char *format,
                            const char *path, struct sl_error *err)
 {
     bool csv = strcmp(format, "csv") == 0;
+    bool text = csv || strcmp(format, "tfrecord") == 0;
 
     if (csv && s->n_ids > 0 && s->delimiter[0] == '|')
         return sl_fail(err, SL_EINVAL,
@@ -81,7 +82,7 @@ enum sl_err spec_check_ids(const Sluice__V1__SourceSpec *s, const char *format,
         if (used != NULL)
             return sl_fail(err, SL_EINVAL, "%s: '%.60s' is %s too", at, name,
                            used);
-        rc = spec_check_hash(s->ids[i], strcmp(format, "npz") != 0, at, err);
+        rc = spec_check_hash(s->ids[i], text, at, err);
         if (rc != SL_OK)
             return rc;
     }

@@ -41,11 +41,12 @@ static enum sl_err spec_unknown_column(const Sluice__V1__SourceSpec *s,
     if (names != NULL)
         near = sl_suggest(n->column, names, s->n_ids);
     sl_free(names);
-    return sl_fail(err, SL_EINVAL,
-                   "layer '%s' (embedding) reads ids '%.60s', which is no "
-                   "column of data.train.ids (csv and npz have some)%s%.60s%s",
-                   n->name, n->column, near != NULL ? "; did you mean '" : "",
-                   near != NULL ? near : "", near != NULL ? "'?" : "");
+    return sl_fail(
+        err, SL_EINVAL,
+        "layer '%s' (embedding) reads ids '%.60s', which is no "
+        "column of data.train.ids (csv, libsvm and npz have some)%s%.60s%s",
+        n->name, n->column, near != NULL ? "; did you mean '" : "",
+        near != NULL ? near : "", near != NULL ? "'?" : "");
 }
 
 enum sl_err spec_check_columns(const Sluice__V1__SourceSpec *s,

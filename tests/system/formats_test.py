@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The same samples from one file and from several, from TFRecord and from tar:
+"""The same samples from one file and from several, from TFRecord, tar and LIBSVM:
 the same values to the last bit; what hostile files hold is told to nobody."""
 import io
 import struct
@@ -80,6 +80,10 @@ def write_rows(folder):
         order = [(0, 1, 2), (2, 1, 0), (1, 2, 0)][i]
         names = ",".join("aby"[k] for k in order)
         (folder / f"part-{i}.csv").write_text(names + "\n" + text(rows, order))
+        # Zeroes are left out, and classes are -1 and +1.
+        (folder / f"l-{i}.svm").write_text("".join(
+            f"{2 * y - 1:+d} {'1:%d ' % a if a else ''}{'2:%d' % b if b else ''} # {a}\n"
+            for a, b, y in rows))
         x = [v for row in rows for v in row[:2]]
         (folder / f"x-{i}.npy").write_bytes(npy(x, (len(rows), 2)))
         (folder / f"y-{i}.npy").write_bytes(npy([row[2] for row in rows], (len(rows),)))
@@ -94,7 +98,8 @@ def write_rows(folder):
         {"format": "npy", "x": f"{folder}/x-{{0..2}}.npy", "y": f"{folder}/y-{{0..2}}.npy"},
         {"format": "tfrecord", "x": f"{folder}/r-{{00..02}}.tfrecord",
          "features": {"x": {"key": "x"}, "label": {"key": "y", "first": 1}}},
-        {"format": "webdataset", "x": f"{folder}/w-*.tar", "features": {"x": {}}}]
+        {"format": "webdataset", "x": f"{folder}/w-*.tar", "features": {"x": {}}},
+        {"format": "libsvm", "x": f"{folder}/l-*.svm"}]
 
 
 def values_of(c, job):

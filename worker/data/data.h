@@ -88,7 +88,7 @@ struct index_place;
 
 // A source of samples: SourceSpec as plain values. NULL: not set.
 struct data_source {
-    // idx, npy, npz, csv, synthetic, images, tfrecord, webdataset, tar
+    // idx, npy, npz, csv, libsvm, synthetic, images, tfrecord, webdataset, tar
     const char *format;
     const char *x,
         *y; // images: x is the folder; or patterns (common/base/paths.h)
@@ -105,8 +105,9 @@ struct data_source {
     const char *label_column;
     char *const *columns; // dense ones; none: all but label and ids
     size_t columns_count;
-    const struct id_column *ids; // csv, npz, tfrecord
+    const struct id_column *ids; // csv, libsvm, npz, tfrecord
     size_t ids_count;
+    uint64_t first_index;   // libsvm: the number of the first value
     uint64_t samples, seed; // synthetic
     const char *generator;  // binary, classes, images
     uint32_t classes;

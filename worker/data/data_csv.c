@@ -3,11 +3,10 @@
 // byte.
 //
 // RFC 4180: quotes doubled inside quotes, LF or CRLF, an optional header, a
-// BOM is skipped, and so are empty lines at the end. One scan at the start
-// finds where each line begins; a sample is then read and parsed by itself. A
-// line break within quotes is an error: lines are the unit that everything else
-// here counts in. What a field holds is read whole or refused: a number that is
-// cut (at a NUL byte, at the end of a buffer) is another number.
+// BOM is skipped, and so are empty lines at the end. A line break within quotes
+// is an error: lines are the unit that everything else here counts in. What a
+// field holds is read whole or refused: a number that is cut (at a NUL byte, at
+// the end of a buffer) is another number.
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
@@ -19,12 +18,10 @@
 #include "common/base/buf.h"
 #include "common/base/fs.h"
 #include "common/base/mem.h"
+#include "worker/data/data_lines.h"
 #include "worker/data/data_source.h"
 
-#define LINE_BYTES ((size_t)1 << 20)
-#define LINES_MAX ((size_t)1 << 29) // 4 GiB of offsets
 #define COLUMNS_MAX 100000
-#define CHUNK ((size_t)1 << 18)
 #define FIELD_BYTES 4096
 #define NOT_USED SIZE_MAX
 #define LABEL (SIZE_MAX - 1)
@@ -36,156 +33,14 @@ _Static_assert(LINE_BYTES / 2 < IDS_BAG_MAX, "a line may hold too many ids");
 
 struct csv {
     struct data data;
-    struct fs_file *file;
-    char *path;
+    struct text_lines lines;
     char delimiter;
-    uint64_t *start; // offset of each line, and the end of the last; in bytes
-    size_t lines, capacity;
     size_t columns; // in every line
     // column -> feature, ID_COLUMN(i), LABEL, WEIGHT or NOT_USED
     size_t *target;
-    char *line; // LINE_BYTES + 1
     char *cell; // LINE_BYTES + 1, where there are id columns: one of theirs
     bool header;
 };
-
-static enum sl_err csv_line_error(const struct csv *c, uint64_t line,
-                                  struct sl_error *err, enum sl_err code,
-                                  const char *what)
-{
-    return sl_fail(err, code, "%s: line %llu: %s", c->path,
-                   (unsigned long long)line + 1, what);
-}
-
-static enum sl_err add_start(struct csv *c, uint64_t offset)
-{
-    if (c->lines + 2 > c->capacity) {
-        size_t capacity = c->capacity == 0 ? 1024 : c->capacity * 2;
-        uint64_t *more = sl_realloc_array(c->start, capacity, sizeof(*more));
-
-        if (more == NULL)
-            return SL_ENOMEM;
-        c->start = more;
-        c->capacity = capacity;
-    }
-    c->start[c->lines++] = offset;
-    return SL_OK;
-}
-
-// Finds the lines of one chunk that begins at `base`. *begin: where the
-// current line began.
-static enum sl_err csv_scan_chunk(struct csv *c, const char *chunk, size_t n,
-                                  uint64_t base, uint64_t *begin,
-                                  struct sl_error *err)
-{
-    const char *p = chunk, *end = chunk + n;
-
-    while ((p = memchr(p, '\n', (size_t)(end - p))) != NULL) {
-        uint64_t next = base + (uint64_t)(++p - chunk);
-
-        if (next - *begin > LINE_BYTES)
-            break;
-        if (c->lines == LINES_MAX)
-            return csv_line_error(
-                c, c->lines, err, SL_ERANGE,
-                "the file has more than 536870912 lines; save it as npy");
-        if (add_start(c, *begin) != SL_OK)
-            return sl_fail(err, SL_ENOMEM, "no memory for the lines of %s",
-                           c->path);
-        *begin = next;
-    }
-    // Checks the last line of the chunk, too: a file without line breaks is not
-    // read on.
-    return base + n - *begin > LINE_BYTES
-               ? csv_line_error(c, c->lines, err, SL_ERANGE,
-                                "is longer than 1 MiB")
-               : SL_OK;
-}
-
-// Passes over the mark of UTF-8 and refuses the two of UTF-16.
-static enum sl_err csv_check_utf_mark(const struct csv *c, const char *chunk,
-                                      size_t n, uint64_t *begin,
-                                      struct sl_error *err)
-{
-    if (n >= 3 && memcmp(chunk, "\xef\xbb\xbf", 3) == 0)
-        *begin = 3;
-    if (n >= 2 && (memcmp(chunk, "\xff\xfe", 2) == 0 ||
-                   memcmp(chunk, "\xfe\xff", 2) == 0))
-        return csv_line_error(
-            c, 0, err, SL_ENOTSUP,
-            "the file is UTF-16; save it as UTF-8 (iconv -f UTF-16 -t "
-            "UTF-8)");
-    return SL_OK;
-}
-
-static enum sl_err csv_scan_lines(struct csv *c, struct pulse *pulse,
-                                  uint64_t *size, struct sl_error *err)
-{
-    char *chunk = sl_malloc(CHUNK);
-    uint64_t base = 0, begin = 0;
-    size_t got = CHUNK;
-    enum sl_err rc = chunk == NULL ? sl_no_memory(err) : SL_OK;
-
-    while (rc == SL_OK && got == CHUNK) {
-        rc = fs_pread(c->file, base, chunk, CHUNK, &got, err);
-        if (rc == SL_OK && base == 0)
-            rc = csv_check_utf_mark(c, chunk, got, &begin, err);
-        if (rc == SL_OK)
-            rc = csv_scan_chunk(c, chunk, got, base, &begin, err);
-        base += got;
-        if (rc == SL_OK)
-            rc = pulse_piece(pulse, err);
-    }
-    sl_free(chunk);
-    if (rc != SL_OK)
-        return rc;
-    if (base > begin) // the last line has no line break
-        rc = add_start(c, begin);
-    if (rc == SL_OK) {
-        rc = add_start(c, base); // end of the last line
-        c->lines--;
-    }
-    *size = base;
-    return rc == SL_OK ? SL_OK : sl_fail(err, rc, "no memory");
-}
-
-// Reads a line without its line break.
-static enum sl_err csv_read_line(struct csv *c, size_t line, size_t *length,
-                                 struct sl_error *err)
-{
-    size_t n = (size_t)(c->start[line + 1] - c->start[line]), got = 0;
-    enum sl_err rc = fs_pread(c->file, c->start[line], c->line, n, &got, err);
-
-    if (rc != SL_OK)
-        return rc;
-    if (got < n)
-        return csv_line_error(
-            c, line, err, SL_ECORRUPT,
-            "is cut short; the file has changed since it was opened");
-    if (n > 0 && c->line[n - 1] == '\n')
-        n--;
-    if (n > 0 && c->line[n - 1] == '\r')
-        n--;
-    c->line[n] = '\0';
-    *length = n;
-    return SL_OK;
-}
-
-// Drops empty lines at the end, as editors leave them.
-static enum sl_err drop_empty_end(struct csv *c, struct sl_error *err)
-{
-    size_t length = 0;
-    enum sl_err rc = SL_OK;
-
-    while (c->lines > 0 &&
-           c->start[c->lines] - c->start[c->lines - 1] <= sizeof("\r\n") - 1) {
-        rc = csv_read_line(c, c->lines - 1, &length, err);
-        if (rc != SL_OK || length > 0)
-            break;
-        c->lines--;
-    }
-    return rc;
-}
 
 enum field_end { FIELD_OK, FIELD_OPEN, FIELD_NUL, FIELD_LONG };
 
@@ -242,11 +97,11 @@ static enum sl_err field_error(const struct csv *c, size_t line, size_t column,
     if (found == FIELD_OK)
         return SL_OK;
     if (found == FIELD_OPEN)
-        return csv_line_error(
-            c, line, err, SL_ENOTSUP,
+        return lines_fail(
+            &c->lines, line, err, SL_ENOTSUP,
             "a quote does not end; line breaks within quotes are not "
             "read");
-    return sl_fail(err, SL_EINVAL, "%s: line %zu, column %zu %s", c->path,
+    return sl_fail(err, SL_EINVAL, "%s: line %zu, column %zu %s", c->lines.path,
                    line + 1, column, why[found]);
 }
 
@@ -292,10 +147,10 @@ static enum sl_err bad_field(const struct csv *c, size_t line, size_t column,
         return sl_fail(err, SL_EINVAL,
                        "%s: line %zu, column %zu is empty; fill in or drop "
                        "missing values",
-                       c->path, line + 1, column);
+                       c->lines.path, line + 1, column);
     return sl_fail(
         err, SL_EINVAL, "%s: line %zu, column %zu is not a number%s%s%s",
-        c->path, line + 1, column,
+        c->lines.path, line + 1, column,
         line > 0 ? ""
                  : "; if line 1 holds the names of the columns, say header: "
                    "true",
@@ -330,7 +185,7 @@ static enum sl_err csv_take_field(struct csv *c, size_t line, size_t column,
         return rc == SL_OK
                    ? rc
                    : sl_prefix(err, rc, "%s: line %zu, column %zu (%s)",
-                               c->path, line + 1, column, ids->how.name);
+                               c->lines.path, line + 1, column, ids->how.name);
     }
     if (!data_parse_number(text, &value))
         return bad_field(c, line, column, text, err);
@@ -339,7 +194,7 @@ static enum sl_err csv_take_field(struct csv *c, size_t line, size_t column,
         c->data.weights[0] = (float)value;
         return rc == SL_OK ? rc
                            : sl_prefix(err, rc, "%s: line %zu, column %zu",
-                                       c->path, line + 1, column);
+                                       c->lines.path, line + 1, column);
     }
     if (c->target[column] == LABEL)
         *label = value;
@@ -351,16 +206,16 @@ static enum sl_err csv_take_field(struct csv *c, size_t line, size_t column,
 static enum sl_err csv_parse_line(struct csv *c, size_t line, float *x,
                                   double *label, struct sl_error *err)
 {
-    const char *p = c->line, *end;
+    const char *p = c->lines.text, *end;
     char text[FIELD_BYTES];
     size_t length = 0, column = 0;
-    enum sl_err rc = csv_read_line(c, line, &length, err);
+    enum sl_err rc = lines_read(&c->lines, line, &length, err);
 
     if (rc != SL_OK)
         return rc;
     if (length == 0 && c->columns > 1)
-        return csv_line_error(c, line, err, SL_EINVAL, "is empty");
-    end = c->line + length;
+        return lines_fail(&c->lines, line, err, SL_EINVAL, "is empty");
+    end = c->lines.text + length;
     for (; p != NULL && column < c->columns; column++) {
         bool ids = csv_id_column(c, column) != NULL;
         char *to = ids ? c->cell : text;
@@ -378,7 +233,7 @@ static enum sl_err csv_parse_line(struct csv *c, size_t line, float *x,
     if (p != NULL || column < c->columns)
         return sl_fail(err, SL_EINVAL,
                        "%s: line %zu has %s than the %zu columns of the first",
-                       c->path, line + 1, p != NULL ? "more" : "fewer",
+                       c->lines.path, line + 1, p != NULL ? "more" : "fewer",
                        c->columns);
     return SL_OK;
 }
@@ -397,7 +252,7 @@ static enum sl_err csv_read(struct data *d, uint64_t number, void *x, void *y,
     if (d->want.labels != DATA_VALUES) {
         rc = data_put_class(d, label, y, err);
         if (rc != SL_OK)
-            return sl_prefix(err, rc, "%s: line %zu", c->path, line + 1);
+            return sl_prefix(err, rc, "%s: line %zu", c->lines.path, line + 1);
         return SL_OK;
     }
     value = (float)label;
@@ -409,11 +264,8 @@ static void csv_release(struct data *d)
 {
     struct csv *c = sl_container_of(d, struct csv, data);
 
-    fs_close(c->file);
-    sl_free(c->path);
-    sl_free(c->start);
+    lines_release(&c->lines);
     sl_free(c->target);
-    sl_free(c->line);
     sl_free(c->cell);
 }
 
@@ -422,7 +274,7 @@ static uint64_t csv_memory(const struct data *d)
     const struct csv *c =
         sl_container_of((struct data *)(uintptr_t)d, struct csv, data);
 
-    return c->capacity * sizeof(*c->start);
+    return lines_memory(&c->lines);
 }
 
 static const struct data_ops csv_ops = {
@@ -453,7 +305,7 @@ static enum sl_err find_column(const struct csv *c, const struct buf *names,
         return sl_fail(err, SL_EINVAL,
                        "%s: there is no column '%s' (%zu columns, numbered "
                        "from 0%s)",
-                       c->path, name, c->columns,
+                       c->lines.path, name, c->columns,
                        c->header ? "" : "; for names set header: true");
     *out = n;
     return SL_OK;
@@ -476,20 +328,20 @@ static char *csv_trim_name(char *text)
 static enum sl_err first_line(struct csv *c, struct buf *names,
                               struct sl_error *err)
 {
-    const char *p = c->line, *end;
+    const char *p = c->lines.text, *end;
     char text[FIELD_BYTES], *name;
     size_t length = 0;
     enum sl_err rc;
 
-    if (c->lines == 0)
-        return sl_fail(err, SL_EINVAL, "%s: is empty", c->path);
-    rc = csv_read_line(c, 0, &length, err);
+    if (c->lines.count == 0)
+        return sl_fail(err, SL_EINVAL, "%s: is empty", c->lines.path);
+    rc = lines_read(&c->lines, 0, &length, err);
     if (rc != SL_OK)
         return rc;
-    end = c->line + length;
-    if (c->lines == 1 && memchr(c->line, '\r', length) != NULL)
-        return csv_line_error(c, 0, err, SL_ENOTSUP,
-                              "lines end with CR alone; convert them to LF");
+    end = c->lines.text + length;
+    if (c->lines.count == 1 && memchr(c->lines.text, '\r', length) != NULL)
+        return lines_fail(&c->lines, 0, err, SL_ENOTSUP,
+                          "lines end with CR alone; convert them to LF");
     while (p != NULL) {
         enum field_end found = field(c, &p, end, text, sizeof(text));
 
@@ -498,8 +350,8 @@ static enum sl_err first_line(struct csv *c, struct buf *names,
         if (rc != SL_OK)
             return rc;
         if (++c->columns > COLUMNS_MAX)
-            return csv_line_error(c, 0, err, SL_ERANGE,
-                                  "has over 100000 columns");
+            return lines_fail(&c->lines, 0, err, SL_ERANGE,
+                              "has over 100000 columns");
         name = csv_trim_name(text);
         if (buf_append(names, name, strlen(name) + 1) != SL_OK)
             return sl_no_memory(err);
@@ -517,8 +369,8 @@ static enum sl_err use_column(struct csv *c, const struct buf *names,
     if (rc != SL_OK)
         return rc;
     if (c->target[column] != NOT_USED)
-        return sl_fail(err, SL_EINVAL, "%s: column %zu is used twice", c->path,
-                       column);
+        return sl_fail(err, SL_EINVAL, "%s: column %zu is used twice",
+                       c->lines.path, column);
     c->target[column] = target;
     return SL_OK;
 }
@@ -553,7 +405,7 @@ static enum sl_err choose_columns(struct csv *c, const struct data_source *s,
         rc = sl_fail(err, SL_EINVAL,
                      "%s: %zu feature columns do not fit the model's input of "
                      "%zu numbers",
-                     c->path, used, c->data.features);
+                     c->lines.path, used, c->data.features);
     return rc;
 }
 
@@ -561,7 +413,6 @@ static enum sl_err csv_open_file(struct csv *c, const struct data_source *s,
                                  struct sl_error *err)
 {
     struct buf names = BUF_INIT;
-    uint64_t size = 0;
     enum sl_err rc;
 
     if (s->x == NULL)
@@ -571,37 +422,29 @@ static enum sl_err csv_open_file(struct csv *c, const struct data_source *s,
                        "%s: a csv has one label column, but the model has "
                        "%llu outputs",
                        s->x, (unsigned long long)c->data.want.outputs);
-    c->path = sl_strdup(s->x);
-    c->line = sl_malloc(LINE_BYTES + 1);
     if (s->ids_count > 0)
         c->cell = sl_malloc(LINE_BYTES + 1);
-    if (c->path == NULL || c->line == NULL ||
-        (s->ids_count > 0 && c->cell == NULL))
+    if (s->ids_count > 0 && c->cell == NULL)
         return sl_no_memory(err);
     rc = data_set_ids(&c->data, s, err);
     if (rc == SL_OK && s->weights != NULL)
         rc = data_set_weights(&c->data, err);
     if (rc == SL_OK)
-        rc = roots_file(s->roots, &c->file, s->x, err);
-    if (rc == SL_OK)
-        rc = csv_scan_lines(c, s->pulse, &size, err);
-    if (rc == SL_OK)
-        rc = drop_empty_end(c, err);
+        rc = lines_open(&c->lines, s, err);
     if (rc == SL_OK)
         rc = first_line(c, &names, err);
     if (rc == SL_OK)
         rc = choose_columns(c, s, &names, err);
     if (rc == SL_OK)
-        rc = data_set_samples(&c->data, c->lines - c->header, s, err);
+        rc = data_set_samples(&c->data, c->lines.count - c->header, s, err);
     buf_release(&names);
-    data_hash_name(&c->data, c->path);
-    data_hash_number(&c->data, size);
-    if (rc == SL_OK)
-        data_hash_version(&c->data, fs_version(c->file));
+    if (rc != SL_OK)
+        return rc;
+    lines_hash(&c->lines, &c->data);
     data_hash_number(&c->data, c->columns);
     if (s->weights != NULL)
         data_hash_name(&c->data, s->weights);
-    return rc;
+    return SL_OK;
 }
 
 enum sl_err data_open_csv(struct data **out, const struct data_source *s,

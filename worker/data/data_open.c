@@ -17,6 +17,7 @@ static const struct {
     {"npy", data_open_arrays, true, true, true},
     {"npz", data_open_arrays, true, true, true},
     {"csv", data_open_csv, true, false, true},
+    {"libsvm", data_open_libsvm, true, false, false},
     {"synthetic", data_open_synthetic, false, false, false},
     {"images", data_open_folder, false, false, false},
     {"tfrecord", data_open_tfrecord, false, false, false},

@@ -107,6 +107,10 @@ enum sl_err data_open_join(struct data **out, const struct data_source *s,
 // Opens format csv. Looks the whole file through.
 enum sl_err data_open_csv(struct data **out, const struct data_source *s,
                           const struct data_want *want, struct sl_error *err);
+// Opens format libsvm: at most one column of ids. Looks the whole file through.
+enum sl_err data_open_libsvm(struct data **out, const struct data_source *s,
+                             const struct data_want *want,
+                             struct sl_error *err);
 // Opens format synthetic, any generator. Reads no file. SL_EINVAL: there is no
 // such generator (NULL too), s->samples is 0, or classes and labels do not fit
 // the model; SL_ERANGE: too many samples; SL_ENOMEM.

@@ -829,8 +829,9 @@ static const struct {
 } wrong_data[] = {
 #define CSV_IDS(ids)                                                           \
     "'format':'csv','x':'a','label_column':'y','columns':['x'],'ids':[" ids "]"
-    {"'x':'a'", "data.train.format is missing; known are idx, npy, npz, csv, "
-                "images, tfrecord, webdataset, tar, synthetic, external"},
+    {"'x':'a'",
+     "data.train.format is missing; known are idx, npy, npz, csv, "
+     "libsvm, images, tfrecord, webdataset, tar, synthetic, external"},
     {"'format':'images'", "data.train.x is missing"},
     {"'format':'images','x':'a','y':'b'",
      "data.train: takes no 'y' with images"},
@@ -920,8 +921,18 @@ static const struct {
      "data.train.ids[0].seed: is the seed of a hash; say hash: xxh64"},
     {"'format':'npz','x':'a','ids':[{'name':'a','hash':'xxh64'}]",
      "data.train.ids[0].hash: makes ids of the text of a csv or a tfrecord; an "
-     "npz has "
-     "numbers"},
+     "npz or libsvm has numbers"},
+    {"'format':'libsvm','x':'a','ids':[{'name':'a','hash':'xxh64'}]",
+     "data.train.ids[0].hash: makes ids of the text of a csv or a tfrecord; an "
+     "npz or libsvm has numbers"},
+    {"'format':'libsvm','x':'a','ids':['a','b']",
+     "data.train.ids: a libsvm file has one column of ids, got 2"},
+    {"'format':'libsvm','x':'a','first_index':2",
+     "data.train.first_index: wants 0 to 1, got 2"},
+    {"'format':'libsvm','x':'a','label_column':'y'",
+     "data.train: takes no 'label_column' with libsvm"},
+    {"'format':'csv','x':'a','label_column':'y','first_index':0",
+     "data.train: takes no 'first_index' with csv"},
     {"'format':'csv','x':'a','label_column':'y','delimiter':'|','ids':['a']",
      "data.train.delimiter: '|' separates the ids of a cell; columns need "
      "another"},
