@@ -92,8 +92,8 @@ struct data_source {
     const char *format;
     const char *x,
         *y; // images: x is the folder; or patterns (common/base/paths.h)
-    // Rows of arrays, but for those of ids, stay in the file, however few they
-    // are. Not read of a pattern: data_open_join.
+    // Rows of arrays stay in the file, however few they are. Not read of a
+    // pattern: data_open_join.
     bool stay;
     const char *x_member, *y_member; // npz
     // idx, npy: a path, or a pattern; npz: a member; csv: a column. NULL: all

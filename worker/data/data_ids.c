@@ -145,7 +145,9 @@ enum sl_err id_array_open(struct id_array *out, const struct roots *roots,
                           const char *path, const char *name, uint64_t samples,
                           struct pulse *pulse, struct sl_error *err)
 {
-    struct id_array a = {.name = sl_strdup(name)};
+    struct id_array a = {.values.stay = out->values.stay,
+                         .offsets.stay = out->offsets.stay,
+                         .name = sl_strdup(name)};
     char offsets[256];
     enum sl_err rc = a.name == NULL ? sl_no_memory(err)
                                     : array_open_npz(&a.values, roots, path,

@@ -25,9 +25,10 @@ struct id_array {
 };
 
 // Opens column `name` of the npz at `path`, which has `samples` samples, and
-// fills *out, which is as it was after a failure. Offsets that are in memory
-// are checked; of others the first and last, and the rest when they are read.
-// SL_EINVAL also: k is 0 or over IDS_BAG_MAX. `pulse` may be NULL.
+// fills *out, of which only the `stay` of both arrays is read, and which is as
+// it was after a failure. Offsets that are in memory are checked; of others the
+// first and last, and the rest when they are read. SL_EINVAL also: k is 0 or
+// over IDS_BAG_MAX. `pulse` may be NULL.
 enum sl_err id_array_open(struct id_array *out, const struct roots *roots,
                           const char *path, const char *name, uint64_t samples,
                           struct pulse *pulse, struct sl_error *err);

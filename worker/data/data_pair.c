@@ -396,6 +396,7 @@ static enum sl_err pair_open_ids(struct array_pair *p,
     if (p->ids == NULL)
         return sl_no_memory(err);
     for (size_t i = 0; rc == SL_OK && i < s->ids_count; i++) {
+        p->ids[i].values.stay = p->ids[i].offsets.stay = s->stay;
         rc = id_array_open(&p->ids[i], s->roots, s->x, s->ids[i].name,
                            p->x.rows, s->pulse, err);
         if (rc == SL_OK)

@@ -98,9 +98,9 @@ typedef enum sl_err (*data_open_fn)(struct data **out,
 // Opens the files that the patterns s->x and s->y name (common/base/paths.h),
 // each with `open`, as one source: as many as s->limit needs; s->weights are a
 // pattern too, if s->y is not NULL. Rows of arrays stay in the files if all of
-// these have over ARRAY_MEMORY_BYTES together (but for those of ids), else not,
-// whatever s->stay says. s->x is not NULL. SL_EINVAL also: they name different
-// numbers of files, or files have features of different types.
+// these have over ARRAY_MEMORY_BYTES together, else not, whatever s->stay says.
+// s->x is not NULL. SL_EINVAL also: they name different numbers of files, or
+// files have features of different types.
 enum sl_err data_open_join(struct data **out, const struct data_source *s,
                            const struct data_want *want, data_open_fn open,
                            struct sl_error *err);

@@ -436,6 +436,46 @@ TEST(ids, an_npz_has_bags_with_offsets)
     data_free(d);
 }
 
+// Of a set that is larger than memory may be, arrays of ids stay in the file,
+// too.
+TEST(ids, arrays_may_stay_in_their_file)
+{
+    static const int64_t user[] = {-1, 8, 7};
+    static const uint32_t tags[] = {1, 2, 3, UINT32_MAX};
+    static const int64_t offsets[] = {0, 3, 3, 4};
+    struct data_source s = {.format = "npz",
+                            .roots = t_roots(),
+                            .scale = 1,
+                            .ids = csv_columns,
+                            .ids_count = 2,
+                            .stay = true};
+    struct data_want w = want(1, 2);
+    struct npz z = {0};
+    struct data *d;
+    float x;
+    int32_t y;
+
+    NPZ_ADD(&z, "user", "<i8", "(3,)", user);
+    NPZ_ADD(&z, "tags", "<u4", "(4,)", tags);
+    NPZ_ADD(&z, "tags.offsets", "<i8", "(4,)", offsets);
+    npz_samples(&z);
+    s.x = npz_put(&z);
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_EQ(data_memory(d), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        data_expect(d, i);
+        data_soon(d, i);
+    }
+    T_OK(data_read(d, 2, &x, &y, t_err()));
+    T_NEAR((double)x, 3, 0);
+    read_ids_are(d, "7", "4294967295");
+    T_OK(data_read(d, 1, &x, &y, t_err()));
+    read_ids_are(d, "8", "");
+    T_OK(data_read(d, 0, &x, &y, t_err()));
+    read_ids_are(d, "18446744073709551615", "1,2,3");
+    data_free(d);
+}
+
 // Checks that an npz with such tags (four of them, and offsets) is refused.
 static void tags_fail(const char *descr, const char *shape, const void *values,
                       size_t bytes, const int64_t *offsets, size_t count,
