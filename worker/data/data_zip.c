@@ -199,7 +199,7 @@ static enum sl_err zip_read_entry(struct zip_walk *w, struct sl_error *err)
 {
     const uint8_t *p = w->at, *name = p + ENTRY_BYTES;
     struct zip_member m;
-    uint64_t local;
+    uint64_t local, end;
     size_t left = (size_t)(w->end - p), names, extras, rest;
     enum sl_err rc;
 
@@ -225,8 +225,8 @@ static enum sl_err zip_read_entry(struct zip_walk *w, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     w->extent[w->count].first = local;
-    if (__builtin_add_overflow(local, LOCAL_BYTES + names + m.packed_bytes,
-                               &w->extent[w->count].end))
+    if (__builtin_add_overflow(local, LOCAL_BYTES + names, &end) ||
+        __builtin_add_overflow(end, m.packed_bytes, &w->extent[w->count].end))
         return sl_fail(err, SL_ECORRUPT, "member %zu: bad size", w->count);
     w->count++;
     if (strlen(w->wanted) == names && memcmp(w->wanted, name, names) == 0) {

@@ -347,6 +347,33 @@ TEST(npz, damage_is_found)
     T_HAS(err.text, "CRC");
 }
 
+// The directory says of y, its last member, that it has nearly 2^64 bytes: with
+// its header it seemed to have none.
+TEST(npz, a_size_near_2_to_the_64_is_refused)
+{
+    enum { END = 22, ENTRY = 46, NAME = 5, EXTRA = 12 };
+
+    static const uint8_t wide[] = {1, 0, sizeof(uint64_t), 0};
+    size_t end = sizeof(golden_stored_npz) - END, at = end - ENTRY - NAME;
+    uint64_t packed = UINT64_MAX - 30 - NAME + 1;
+    uint8_t copy[sizeof(golden_stored_npz) + EXTRA];
+    struct array a = {.rows = 0};
+    struct sl_error err = SL_ERROR_INIT;
+
+    memcpy(copy, golden_stored_npz, end);
+    memcpy(copy + end + EXTRA, golden_stored_npz + end, END);
+    T_EQ(memcmp(copy + at, "PK\1\2", 4), 0);
+    memset(copy + at + 20, 0xff, 4); // the size is in the extra field
+    copy[at + 30] = EXTRA;
+    memcpy(copy + end, wide, sizeof(wide));
+    memcpy(copy + end + sizeof(wide), &packed, sizeof(packed));
+    copy[end + EXTRA + 12] += EXTRA; // bytes of the directory
+    T_FAILS(SL_ECORRUPT,
+            array_open_npz(&a, t_roots(), put("w.npz", copy, sizeof(copy)), "x",
+                           NULL, &err));
+    T_HAS(err.text, "member 1: bad size");
+}
+
 // ---- of any size
 
 #define TIB (UINT64_C(1) << 40)
