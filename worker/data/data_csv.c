@@ -123,7 +123,7 @@ bool data_parse_number(const char *text, double *out)
         return false;
     *out = strtod_l(text, &end, plain);
     end += strspn(end, " \t");
-    return *end == '\0' && isfinite(*out);
+    return *end == '\0' && isfinite((float)*out);
 }
 
 // True for an empty field and for what pandas and R write for a missing value.

@@ -181,7 +181,7 @@ enum sl_err data_image_shape(const struct data_want *want, uint32_t shape[3],
 
 // Reads a decimal number, maybe with an exponent, with blanks and tabs around
 // it and nothing else, in any locale. Returns false, with *out undefined, if
-// the text is none ("nan" and "inf" are none), or too large to be finite.
+// the text is none ("nan" and "inf" are none), or too large for a float.
 bool data_parse_number(const char *text, double *out);
 
 // Writes the class `value` to y: as its number if d->want.labels is DATA_INDEX,

@@ -7,6 +7,7 @@
 //
 // Two extents of the index are a sample: its features, and its label; a tar's
 // second one has the number of the class for its offset.
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -131,8 +132,8 @@ static enum sl_err tarset_json(const struct tarset *t, const char *text,
     if (sl_json_parse(&object, "label", text, n, NULL, NULL) != SL_OK)
         return sl_fail(err, SL_EINVAL, "its .%.60s is no JSON", t->label);
     value = json_object_get(object, t->field);
-    good = json_is_number(value);
     *out = json_number_value(value);
+    good = json_is_number(value) && isfinite((float)*out);
     json_decref(object);
     return good ? SL_OK
                 : sl_fail(err, SL_EINVAL,

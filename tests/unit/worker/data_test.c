@@ -4,6 +4,7 @@
 #include "tests/harness/roots.h"
 #include "tests/harness/t.h"
 
+#include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -1076,6 +1077,33 @@ TEST(csv, a_number_is_read_whole_or_refused)
     memset(at, '1', sizeof(at));
     snprintf(at + 5000, sizeof(at) - 5000, ",2,0\n");
     csv_fails(at, 0, "column 0 is longer than 4095 bytes");
+}
+
+// One that is finite as a double, but no float, is no number: in features,
+// labels and weights.
+TEST(csv, a_number_beyond_a_float_is_refused)
+{
+    struct data_source s = {.format = "csv",
+                            .roots = t_roots(),
+                            .scale = 1,
+                            .header = true,
+                            .label_column = "y",
+                            .weights = "w"};
+    struct data_want w = want(1, 1, DATA_VALUES);
+    struct sl_error err = SL_ERROR_INIT;
+    struct data *d;
+    float x, y[2];
+
+    T_NEAR((double)csv_text("3.4028235e38,0\n", 1), (double)FLT_MAX, 0);
+    csv_fails("1,2,0\n1,1e300,0\n", 1, "line 2, column 1 is not a number");
+    csv_fails("1,2,0\n-3.5e38,2,0\n", 1, "line 2, column 0 is not a number");
+    s.x = put_text("far.csv", "a,w,y\n1,1,1e300\n1,1e300,1\n");
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_FAILS(SL_EINVAL, data_read(d, 0, &x, y, &err));
+    T_HAS(err.text, "line 2, column 2 is not a number");
+    T_FAILS(SL_EINVAL, data_read(d, 1, &x, y, &err));
+    T_HAS(err.text, "line 3, column 1 is not a number");
+    data_free(d);
 }
 
 TEST(csv, says_what_a_line_may_mean)

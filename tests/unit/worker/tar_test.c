@@ -172,7 +172,7 @@ TEST(webdataset, labels_are_text_json_or_npy)
     struct data *d = NULL;
 
     put_image(&b, "1.jpg", "sampled.jpg");
-    put_text(&b, "1.json", "{\"label\": 3, \"kind\": 1}");
+    put_text(&b, "1.json", "{\"label\": 3, \"kind\": 1, \"far\": 1e300}");
     s.x = write_tar("j.tar", &b);
     s.label = (struct data_feature){.key = "json", .first = 2};
     T_OK(data_open(&d, &s, &small_image, t_err()));
@@ -186,6 +186,10 @@ TEST(webdataset, labels_are_text_json_or_npy)
     s.label.field = "none";
     T_OK(data_open(&d, &s, &small_image, t_err()));
     unreadable(d, 0, "its .json has no number 'none'");
+    data_free(d);
+    s.label.field = "far"; // beyond a float
+    T_OK(data_open(&d, &s, &small_image, t_err()));
+    unreadable(d, 0, "its .json has no number 'far'");
     data_free(d);
 }
 
