@@ -4,9 +4,9 @@
 // A data is a source of samples 0 .. n-1: features as f32 in the shape the
 // model reads, and a label in the form its loss wants. Any sample can be read
 // at any time, in any order: that is what lets a closure be a range of an
-// epoch's order and run anywhere, twice if need be. Sources: IDX (also .gz),
-// npy, npz, CSV, a folder of images, TFRecord, tar, and synthetic generators,
-// whose samples are functions of (seed, number) alone.
+// epoch's order and run anywhere, twice if need be. Sources: IDX (also
+// gzipped), npy, npz, CSV, a folder of images, TFRecord, tar, and synthetic
+// generators, whose samples are functions of (seed, number) alone.
 //
 // Features are x = raw * scale + offset. A source whose features are bytes
 // (images; arrays of u8) gives those instead if that is wanted: then the

@@ -2,8 +2,8 @@
 // worker/data/data_idx.c -- IDX files, the format of the MNIST family.
 //
 // 00 00 T D, then D big-endian u32 dimensions, then the elements, big-endian,
-// row-major. The file is exactly as long as that promises. A name that ends in
-// .gz, or bytes that begin like gzip, are inflated into memory, once.
+// row-major. The file is exactly as long as that promises. One that begins like
+// gzip, whatever its name, is inflated into memory, once.
 #include "worker/data/data_array.h"
 
 #include <string.h>
