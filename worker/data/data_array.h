@@ -161,6 +161,12 @@ enum sl_err array_open_npz(struct array *out, const struct roots *roots,
                            const char *path, const char *member,
                            struct pulse *pulse, struct sl_error *err);
 
+// Does the same for a member that need not be there: SL_OK, with *out as it
+// was, if the file has none of this name. SL_ENOENT: the file is missing.
+enum sl_err array_open_npz_any(struct array *out, const struct roots *roots,
+                               const char *path, const char *member,
+                               struct pulse *pulse, struct sl_error *err);
+
 // Opens the npy of `bytes` bytes that lies inside `file`, of an npz, from
 // `offset` on. Takes over `file`, as array_take_file does; of *out only `stay`
 // is read. On failure *out is as it was, here and in the next function.

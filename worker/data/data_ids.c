@@ -155,9 +155,7 @@ enum sl_err id_array_open(struct id_array *out, const struct roots *roots,
 
     if (rc == SL_OK) { // a name that is cut is too long for a member, too
         snprintf(offsets, sizeof(offsets), "%s.offsets", name);
-        rc = array_open_npz(&a.offsets, roots, path, offsets, pulse, err);
-        if (rc == SL_ENOENT)
-            rc = SL_OK;
+        rc = array_open_npz_any(&a.offsets, roots, path, offsets, pulse, err);
     }
     if (rc == SL_OK)
         rc = id_array_check(&a, samples, pulse, err);

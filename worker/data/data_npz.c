@@ -96,22 +96,24 @@ static enum sl_err deflated(struct array *out, const char *path,
     return SL_OK;
 }
 
-enum sl_err array_open_npz(struct array *out, const struct roots *roots,
-                           const char *path, const char *member,
-                           struct pulse *pulse, struct sl_error *err)
+// Sets *none to whether the file was read and has no such member.
+static enum sl_err npz_open(struct array *out, const struct roots *roots,
+                            const char *path, const char *member, bool *none,
+                            struct pulse *pulse, struct sl_error *err)
 {
     char name[256];
     struct zip_member m;
     struct fs_file *file = NULL;
     enum sl_err rc;
 
+    *none = false;
     if (snprintf(name, sizeof(name), "%s.npy", member) >= (int)sizeof(name))
         return sl_fail(err, SL_EINVAL, "%s: the member's name is too long",
                        path);
     rc = roots_file(roots, &file, path, err);
     if (rc != SL_OK)
         return rc;
-    rc = zip_find(&m, file, name, err);
+    rc = zip_find(&m, file, name, none, err);
     if (rc == SL_OK && !m.deflated)
         rc = check_stored(file, &m, pulse, err);
     if (rc != SL_OK) {
@@ -121,4 +123,23 @@ enum sl_err array_open_npz(struct array *out, const struct roots *roots,
     if (m.deflated)
         return deflated(out, path, file, &m, pulse, err);
     return array_npy_in_file(out, path, file, m.offset, m.bytes, pulse, err);
+}
+
+enum sl_err array_open_npz(struct array *out, const struct roots *roots,
+                           const char *path, const char *member,
+                           struct pulse *pulse, struct sl_error *err)
+{
+    bool none;
+
+    return npz_open(out, roots, path, member, &none, pulse, err);
+}
+
+enum sl_err array_open_npz_any(struct array *out, const struct roots *roots,
+                               const char *path, const char *member,
+                               struct pulse *pulse, struct sl_error *err)
+{
+    bool none;
+    enum sl_err rc = npz_open(out, roots, path, member, &none, pulse, err);
+
+    return none ? SL_OK : rc;
 }

@@ -302,7 +302,7 @@ static enum sl_err walk_all(struct zip_walk *w, uint64_t entries,
 }
 
 enum sl_err zip_find(struct zip_member *out, struct fs_file *file,
-                     const char *name, struct sl_error *err)
+                     const char *name, bool *none, struct sl_error *err)
 {
     struct directory d = {0, 0, 0};
     struct zip_walk w = {.wanted = name};
@@ -310,6 +310,7 @@ enum sl_err zip_find(struct zip_member *out, struct fs_file *file,
     uint64_t size = 0;
     enum sl_err rc = fs_size(file, &size, err);
 
+    *none = false;
     if (rc == SL_OK)
         rc = find_end(&d, file, size, err);
     if (rc != SL_OK)
@@ -322,8 +323,10 @@ enum sl_err zip_find(struct zip_member *out, struct fs_file *file,
         rc = read_at(file, d.offset, bytes, (size_t)d.bytes, err);
     w.at = bytes;
     w.end = bytes + d.bytes;
-    if (rc == SL_OK)
+    if (rc == SL_OK) {
         rc = walk_all(&w, d.entries, err);
+        *none = rc == SL_ENOENT;
+    }
     if (rc == SL_OK)
         rc = apart(w.extent, w.count, d.offset, err);
     if (rc == SL_OK)

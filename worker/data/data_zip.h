@@ -36,7 +36,9 @@ struct zip_member {
 // Finds member `name` and checks all members, but for their contents and CRC.
 // On failure *out is untouched. SL_EDENIED: the name of a member, which need
 // not be this one, could leave a folder. SL_ECORRUPT also: two have this name.
+// Sets *none to whether the file was read and has no such member: fs_pread says
+// SL_ENOENT of a file that has gone.
 enum sl_err zip_find(struct zip_member *out, struct fs_file *file,
-                     const char *name, struct sl_error *err);
+                     const char *name, bool *none, struct sl_error *err);
 
 #endif

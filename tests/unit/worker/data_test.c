@@ -323,6 +323,27 @@ TEST(npz, names_the_members_that_are_there)
     T_HAS(err.text, "none of its 2 members");
 }
 
+// A member that need not be there is told from a file that has gone.
+TEST(npz, a_missing_member_is_no_missing_file)
+{
+    struct array a = {.rows = 7};
+    struct sl_error err = SL_ERROR_INIT;
+    const char *path =
+        put("s.npz", golden_stored_npz, sizeof(golden_stored_npz));
+
+    T_OK(array_open_npz_any(&a, t_roots(), path, "images", NULL, t_err()));
+    T_EQ(a.rows, 7);
+    T_TRUE(a.path == NULL);
+    T_EQ(unlink(path), 0);
+    T_FAILS(SL_ENOENT,
+            array_open_npz_any(&a, t_roots(), path, "x", NULL, &err));
+    T_EQ(a.rows, 7);
+    put("s.npz", golden_stored_npz, sizeof(golden_stored_npz));
+    T_OK(array_open_npz_any(&a, t_roots(), path, "x", NULL, t_err()));
+    T_EQ(a.rows, 3);
+    array_release(&a);
+}
+
 TEST(npz, damage_is_found)
 {
     uint8_t copy[sizeof(golden_stored_npz)];
