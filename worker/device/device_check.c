@@ -123,10 +123,12 @@ enum sl_err device_check_make(struct device_program *p, struct sl_error *err)
 
     if (rc == SL_OK)
         rc = plan_norms(p, &workspace, err);
-    if (rc == SL_OK && workspace > 0)
-        rc = p->d->b->alloc(&p->check.workspace, p->d->dev, workspace,
-                            KERN_DEVICE);
-    return rc;
+    if (rc != SL_OK || workspace == 0)
+        return rc;
+    rc = p->d->b->alloc(&p->check.workspace, p->d->dev, workspace, KERN_DEVICE);
+    return rc == SL_OK
+               ? rc
+               : device_fail(p->d, rc, "memory to look at gradients", err);
 }
 
 void device_check_free(struct device_program *p)

@@ -157,7 +157,7 @@ size_t device_check_lay(struct device_program *p, size_t at);
 // lies before them.
 void device_check_put(struct device_program *p);
 // Makes the plans of the checks; device_check_free frees them, also after a
-// failure.
+// failure, which *err names.
 enum sl_err device_check_make(struct device_program *p, struct sl_error *err);
 // Frees what device_check_make made; half of it, or nothing, is allowed.
 void device_check_free(struct device_program *p);

@@ -321,10 +321,11 @@ enum sl_err device_place(struct device_program **out, struct device *d,
         rc = make_segments(p);
     if (rc == SL_OK)
         rc = make_block(p);
-    if (rc == SL_OK)
+    if (rc != SL_OK)
+        rc = device_fail(d, rc, "a program's memory on the device", err);
+    else
         rc = device_check_make(p, err);
     if (rc != SL_OK) {
-        rc = device_fail(d, rc, "a program's memory on the device", err);
         device_program_free(p);
         return rc;
     }

@@ -63,11 +63,11 @@ static enum sl_err plan_range(struct device *d, uint32_t range,
 {
     struct device_meeting *m = d->meeting;
     int64_t n = (int64_t)slice_of(m, range, m->self).count;
-    enum sl_err rc = d->b->event_new(&m->whole[range], d->dev);
     struct kern_desc desc;
+    enum sl_err rc;
 
-    if (rc != SL_OK || n == 0)
-        return rc;
+    if (n == 0)
+        return SL_OK;
     kern_desc_binary(&desc, KERN_ADD, m->n, 1, &n);
     rc = device_sum_make_plan(d, &m->add[range], &desc, workspace, err);
     kern_desc_unscale_check(&desc, 1, &n, 0);
@@ -76,10 +76,12 @@ static enum sl_err plan_range(struct device *d, uint32_t range,
                        : rc;
 }
 
-static enum sl_err device_meeting_make(struct device *d, struct sl_error *err)
+// Makes the plans, and sets *workspace to the bytes that they want. A failure
+// is named: plans say why they are refused.
+static enum sl_err device_meeting_plan(struct device *d, size_t *workspace,
+                                       struct sl_error *err)
 {
     struct device_meeting *m = d->meeting;
-    size_t workspace = 0;
     enum sl_err rc = SL_OK;
 
     m->whole = sl_calloc((size_t)m->count + 1, sizeof(struct kern_event *));
@@ -91,8 +93,18 @@ static enum sl_err device_meeting_make(struct device *d, struct sl_error *err)
         uint64_t n = slice_of(m, i, m->self).count;
 
         m->longest = n > m->longest ? n : m->longest;
-        rc = plan_range(d, i, &workspace, err);
+        rc = plan_range(d, i, workspace, err);
     }
+    return rc;
+}
+
+static enum sl_err device_meeting_alloc(struct device *d, size_t workspace)
+{
+    struct device_meeting *m = d->meeting;
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t i = 0; i < m->count && rc == SL_OK; i++)
+        rc = d->b->event_new(&m->whole[i], d->dev);
     if (rc == SL_OK)
         rc = device_pair_grow(d, &m->words, m->count * DEVICE_WORD + 1);
     if (rc == SL_OK)
@@ -110,6 +122,7 @@ enum sl_err device_meet(struct device *d, struct device *const *all, unsigned n,
                         uint32_t count, struct sl_error *err)
 {
     struct device_meeting *m = sl_calloc(1, sizeof(*m));
+    size_t workspace = 0;
     enum sl_err rc;
 
     if (m == NULL)
@@ -117,11 +130,15 @@ enum sl_err device_meet(struct device *d, struct device *const *all, unsigned n,
     *m = (struct device_meeting){
         .n = n, .self = self, .all = all, .ranges = ranges, .count = count};
     d->meeting = m;
-    rc = device_meeting_make(d, err);
-    if (rc == SL_OK)
-        return rc;
+    rc = device_meeting_plan(d, &workspace, err);
+    if (rc == SL_OK) {
+        rc = device_meeting_alloc(d, workspace);
+        if (rc == SL_OK)
+            return rc;
+        rc = device_fail(d, rc, "memory for the sums of several devices", err);
+    }
     device_part(d);
-    return device_fail(d, rc, "memory for the sums of several devices", err);
+    return rc;
 }
 
 void device_part(struct device *d)
