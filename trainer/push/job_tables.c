@@ -2,6 +2,7 @@
 // trainer/push/job_tables.c -- see job_tables.h.
 #include "trainer/push/job_tables.h"
 
+#include <assert.h>
 #include <endian.h>
 #include <string.h>
 
@@ -254,9 +255,10 @@ enum sl_err job_tables_want(struct job_tables *t, uint32_t table, size_t n,
                             struct sl_error *err)
 {
     struct job_table *of = &t->table[table];
-    enum sl_err rc =
-        distinct_make(&of->wanted, n, ids, of->buckets, t->shards, err);
+    enum sl_err rc;
 
+    assert(n > 0); // a wanted table is known by its values, which 0 ids lack
+    rc = distinct_make(&of->wanted, n, ids, of->buckets, t->shards, err);
     for (uint32_t s = 0; rc == SL_OK && s < t->shards; s++)
         rc = want_reserve(t, of, s, wire, err);
     if (rc == SL_OK)
