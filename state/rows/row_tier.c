@@ -493,8 +493,10 @@ static enum sl_err tier_make_place(struct row_store *s, uint64_t places)
     while (rc == SL_OK && (ready = row_pool_ready(&s->pool)) < places) {
         size_t n = tier_choose(s, sl_min(places - ready, BATCH), numbers);
 
-        if (n == 0)
+        if (n == 0) {
+            s->account->why.code = SL_OK; // no file has failed
             return SL_ERANGE;
+        }
         rc = tier_cool(s, n, numbers);
     }
     return rc;

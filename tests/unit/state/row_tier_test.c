@@ -729,6 +729,29 @@ TEST(row_tier, a_disk_that_is_full_fails_the_push_and_changes_nothing)
     row_disk_set(NULL, NULL, 0);
 }
 
+// A turn that needs all hot records is not said to be a disk's fault, which may
+// be in order again.
+TEST(row_tier, too_little_memory_is_not_said_in_words_of_an_older_failure)
+{
+    struct sl_error wrong = SL_ERROR_INIT;
+    struct row_store *s;
+    struct pair p;
+
+    row_disk_set(fs_posix(), t_tmpdir(), 0);
+    pair_of_disk(&p);
+    s = &p.tier->rows;
+    (void)sl_fail(&p.account.why, SL_ERANGE, "the disk was full");
+    row_tier_turn(s);
+    for (uint32_t i = 0; i < s->pool.used; i++)
+        row_tier_need(s->tier, i);
+    T_FAILS(SL_ERANGE, row_tier_fill(s, 0, NULL, NULL, 1 << 20));
+    T_FAILS(SL_ERANGE, row_memory_refuse(&p.account, SL_ERANGE, &wrong));
+    T_HAS(wrong.text, "no memory for another row: rows of all jobs");
+    pair_same(&p);
+    pair_release(&p);
+    row_disk_set(NULL, NULL, 0);
+}
+
 // Pushes new ids until one more push is refused; a disk has 60 KiB for them.
 static enum sl_err pushed_until_full(struct pair *p, struct sl_error *wrong)
 {
