@@ -271,6 +271,8 @@ static enum sl_err table_write_fetched(const struct table_export *x,
 static enum sl_err table_fetch(struct table_export *x, struct table_part *part,
                                const char *folder, struct sl_error *err)
 {
+    struct table_chain chain = {.mapped = true};
+    struct tensorfile *file = NULL;
     char name[64];
     char *path;
     enum sl_err rc;
@@ -282,16 +284,21 @@ static enum sl_err table_fetch(struct table_export *x, struct table_part *part,
         return sl_no_memory(err);
     rc = table_write_fetched(x, part, path, err);
     if (rc == SL_OK) {
-        rc = tensorfile_open(&part->file, fs_posix(), path,
-                             TENSORFILE_HEADER_OURS, err);
+        rc = tensorfile_open(&file, fs_posix(), path, TENSORFILE_HEADER_OURS,
+                             err);
         fs_unlink(fs_posix(), path, NULL);
     }
-    if (rc == SL_OK) {
-        part->chain = (struct table_chain){.top = part->file, .mapped = true};
-        rc = table_live_init(&part->live, &part->chain, 0, x->name, err);
-    }
     sl_free(path);
-    return rc;
+    chain.top = file;
+    if (rc == SL_OK)
+        rc = table_live_init(&part->live, &chain, 0, x->name, err);
+    if (rc != SL_OK) { // a part with a file has its rows here
+        tensorfile_close(file);
+        return rc;
+    }
+    part->file = file;
+    part->chain = chain;
+    return SL_OK;
 }
 
 enum sl_err table_export_fetch(struct table_export *x, const char *folder,
