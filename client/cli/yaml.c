@@ -385,8 +385,10 @@ enum sl_err yaml_read(json_t **out, json_t **lines, const char *name,
         return sl_fail(err, SL_ENOMEM, "%s: out of memory", name);
     yaml_parser_set_input_string(&r.parser, (const unsigned char *)text, len);
     r.lines = lines != NULL ? json_object() : NULL;
-
-    rc = yaml_read_events(&r, err);
+    if (lines != NULL && r.lines == NULL)
+        rc = sl_fail(err, SL_ENOMEM, "%s: out of memory", name);
+    else
+        rc = yaml_read_events(&r, err);
     if (rc == SL_OK) {
         *out = r.root;
         if (lines != NULL)

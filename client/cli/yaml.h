@@ -28,8 +28,8 @@
 
 // Reads text[len], called `name` in errors, as any value, also a lone scalar.
 // *lines (lines may be NULL) is an object from a value's path,
-// "model.layers[2].units", to the line that it begins on; it may be NULL, with
-// SL_OK, if there was no memory for it. The outermost value has no path.
+// "model.layers[2].units", to the line that it begins on. The outermost value
+// has no path.
 enum sl_err yaml_read(json_t **out, json_t **lines, const char *name,
                       const char *text, size_t len, struct sl_error *err);
 

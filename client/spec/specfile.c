@@ -46,6 +46,10 @@ enum sl_err specfile_parse(json_t **out, json_t **lines, const char *name,
         if (rc != SL_OK)
             return rc;
     }
+    if (where == NULL) {
+        json_decref(root);
+        return sl_fail(err, SL_ENOMEM, "%s: out of memory", name);
+    }
     if (!json_is_object(root)) {
         json_decref(root);
         json_decref(where);

@@ -91,6 +91,39 @@ TEST(specfile, a_spec_is_a_mapping)
     T_PTR(root, NULL);
 }
 
+static size_t spec_refused, spec_allocations;
+
+static void *spec_alloc(size_t bytes)
+{
+    return spec_allocations++ == spec_refused ? NULL : malloc(bytes);
+}
+
+// Whichever allocation of JSON fails, the lines are there or it is said.
+TEST(specfile, no_memory_for_lines_is_said)
+{
+    static const char *const names[] = {"t.json", "t.yaml"};
+
+    for (size_t i = 0; i < SL_COUNT(names); i++) {
+        struct sl_error err = SL_ERROR_INIT;
+
+        spec_refused = 0;
+        do {
+            json_t *root = NULL, *lines = NULL;
+            enum sl_err rc;
+
+            spec_allocations = 0;
+            json_set_alloc_funcs(spec_alloc, free);
+            rc = specfile_parse(&root, &lines, names[i], "{\"a\": 1}", 8, &err);
+            json_set_alloc_funcs(malloc, free);
+            T_TRUE(rc == SL_OK ? root != NULL && lines != NULL
+                               : root == NULL && lines == NULL);
+            json_decref(root);
+            json_decref(lines);
+        } while (spec_allocations > spec_refused++);
+        T_GT(spec_refused, 3);
+    }
+}
+
 TEST(specfile, errors_get_the_line)
 {
     const char *yaml = "train:\n  batch: 0\nmodel:\n  layers: [{a: 1}]\n";

@@ -163,6 +163,35 @@ TEST(yaml, lines_of_values_by_path)
     json_decref(lines);
 }
 
+static size_t refused_at, allocations; // the first allocation is number 0
+
+static void *alloc_but_one(size_t bytes)
+{
+    return allocations++ == refused_at ? NULL : malloc(bytes);
+}
+
+// An object of JSON takes two allocations. Errors without lines were said
+// without a place.
+TEST(yaml, no_memory_for_the_lines_is_said)
+{
+    static const char yaml[] = "a: 1\n";
+    json_t *value = NULL, *lines = NULL;
+    struct sl_error err = SL_ERROR_INIT;
+
+    for (refused_at = 0; refused_at < 2; refused_at++) {
+        enum sl_err rc;
+
+        allocations = 0;
+        json_set_alloc_funcs(alloc_but_one, free);
+        rc = yaml_read(&value, &lines, "t", yaml, strlen(yaml), &err);
+        json_set_alloc_funcs(malloc, free);
+        T_EQ(rc, SL_ENOMEM);
+        T_STR(err.text, "t: out of memory");
+        T_PTR(value, NULL);
+        T_PTR(lines, NULL);
+    }
+}
+
 // ---- writing
 
 // JSON with ' for ".
