@@ -29,6 +29,8 @@ enum sl_err roster_new(struct roster **out, const struct roster_setup *setup)
     if (r == NULL)
         return SL_ENOMEM;
     r->setup = *setup;
+    list_init(&r->writing);
+    list_init(&r->deleting);
     r->took = (struct histogram)HISTOGRAM_DURATIONS;
     r->pushes_before = histogram_count(&shard_waits);
     r->setup.folder = sl_strdup(setup->folder);

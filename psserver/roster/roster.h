@@ -185,9 +185,9 @@ void roster_replica_out(struct roster *r, const Sluice__V1__ReplicaOut *m);
 void roster_keep(struct roster *r, const Sluice__V1__Keep *m);
 // Drops all shards of the job (with m->job_uid, if that is not 0), after a last
 // report of those that are admitted. Deletes the job's snapshots on a pool
-// thread if the message says so, and tells the coordinator when all are gone,
-// unless m->job_uid is 0; a failure is logged, but for want of memory, and
-// tells nothing.
+// thread if the message says so, once none of them is being written any more,
+// and tells the coordinator when all are gone, unless m->job_uid is 0; a
+// failure is logged, but for want of memory, and tells nothing.
 void roster_close_job(struct roster *r, const Sluice__V1__CloseJob *m);
 
 // Sets what the next heartbeats say while they are draining: whether this

@@ -15,6 +15,7 @@
 
 #include <stdatomic.h>
 
+#include "common/base/list.h"
 #include "state/shard/pairmap.h"
 #include "psserver/roster/feeder.h"
 #include "plan/tables.h"
@@ -41,6 +42,8 @@ struct roster {
     bool empties;              // as the next one is to say
     uint64_t pushes_before;    // count of shard_waits when the roster was made
     size_t working;            // jobs on the pool
+    struct list writing;       // struct snapping: snapshots under way
+    struct list deleting;      // struct collect: wait for some of these; owned
     bool ending;               // roster_free waits for these jobs
     size_t saving;             // snapshots that roster_save waits for
     void (*saved)(void *arg);

@@ -22,6 +22,7 @@
 // ---- taking
 
 struct snapping {
+    struct list_node on_writing;
     struct hosted *hosted;
     struct shard *shard; // a reference
     char *folder;        // owned
@@ -202,6 +203,8 @@ static void hosted_start_next(struct hosted *h)
         one_saved(h->roster);
 }
 
+static void start_deletes(struct roster *r);
+
 static void snap_done(void *arg)
 {
     struct snapping *s = arg;
@@ -209,10 +212,12 @@ static void snap_done(void *arg)
     struct roster *r = h->roster;
 
     h->snapping = NULL;
+    list_remove(&s->on_writing);
     // A shard dropped or loaded anew meanwhile is another memory.
     if (!h->gone && h->shard == s->shard)
         report(h, s);
     hosted_start_next(h);
+    start_deletes(r);
     if (s->wish.save)
         one_saved(r);
     snapping_free(s);
@@ -232,6 +237,7 @@ static enum sl_err start_work(struct hosted *h, struct snapping *s)
     rc = roster_work(h->roster, snap_work, snap_done, s);
     if (rc == SL_OK) {
         h->snapping = s;
+        list_push_back(&h->roster->writing, &s->on_writing);
         hosted_pin(h);
     }
     return rc;
@@ -380,6 +386,7 @@ void roster_save(struct roster *r, void (*done)(void *arg), void *arg)
 // ---- the removal of snapshots
 
 struct collect {
+    struct list_node on_deleting;
     struct roster *roster;
     struct shard *hosted; // a reference; NULL: the whole job's files go
     char *folder;         // owned
@@ -437,24 +444,64 @@ static void collect_done(void *arg)
     collect_free(c);
 }
 
-// Starts a removal. It may wait for ever, so a failure to start is not an
-// error. Owns what->keep; takes a reference of what->hosted.
-static void start_collect(struct roster *r, const struct collect *what,
-                          const char *folder, loop_fn work)
+// Makes a removal. Owns what->keep, also if it returns NULL, for want of
+// memory; takes a reference of what->hosted.
+static struct collect *collect_new(struct roster *r, const struct collect *what,
+                                   const char *folder)
 {
     struct collect *c = sl_malloc(sizeof(*c));
 
     if (c == NULL) {
         sl_free(what->keep.tags);
-        return;
+        return NULL;
     }
     *c = *what;
     c->roster = r;
     if (c->hosted != NULL)
         shard_ref(c->hosted);
     c->folder = sl_strdup(folder);
-    if (c->folder == NULL || roster_work(r, work, collect_done, c) != SL_OK)
+    if (c->folder != NULL)
+        return c;
+    collect_free(c);
+    return NULL;
+}
+
+// Starts a removal; NULL: there is none. It may wait for ever, so a failure to
+// start is not an error.
+static void start_collect(struct collect *c, loop_fn work)
+{
+    if (c != NULL && roster_work(c->roster, work, collect_done, c) != SL_OK)
         collect_free(c);
+}
+
+// Returns true if a snapshot of the job is being written, also of a shard that
+// was dropped.
+static bool job_is_written(const struct roster *r, uint64_t job, uint64_t uid)
+{
+    list_for(n, &r->writing)
+    {
+        const struct snapping *s = list_entry(n, struct snapping, on_writing);
+        const Sluice__V1__ShardSpec *spec = s->hosted->spec;
+
+        if (spec->job == job && (uid == 0 || spec->job_uid == uid))
+            return true;
+    }
+    return false;
+}
+
+// Starts the removals of jobs of which no snapshot is being written any more:
+// its file would come behind them, and nothing would remove it.
+static void start_deletes(struct roster *r)
+{
+    list_for_safe(n, &r->deleting)
+    {
+        struct collect *c = list_entry(n, struct collect, on_deleting);
+
+        if (job_is_written(r, c->job, c->uid))
+            continue;
+        list_remove(n);
+        start_collect(c, delete_work);
+    }
 }
 
 // K3: deletes no snapshot that is named, nor any newer than all of those. The
@@ -483,7 +530,7 @@ void roster_keep(struct roster *r, const Sluice__V1__Keep *m)
     what.keep.chains = h->shard->tables.count > 0;
     shard_brief(h->shard, true, &brief);
     if (what.keep.newest.incarnation <= brief.incarnation)
-        start_collect(r, &what, h->folder, collect_work);
+        start_collect(collect_new(r, &what, h->folder), collect_work);
     else
         sl_free(what.keep.tags);
 }
@@ -505,6 +552,7 @@ static struct hosted *hosted_of_job(struct roster *r, uint64_t job,
 void roster_close_job(struct roster *r, const Sluice__V1__CloseJob *m)
 {
     struct collect what = {.job = m->job, .uid = m->job_uid, .whole = true};
+    struct collect *c;
     struct hosted *h;
 
     if (!roster_term(r, m->term)) {
@@ -519,6 +567,10 @@ void roster_close_job(struct roster *r, const Sluice__V1__CloseJob *m)
     }
     LOG(INFO, "job closed", "job=%" PRIu64 " delete=%d", m->job,
         m->delete_snapshots);
-    if (m->delete_snapshots)
-        start_collect(r, &what, r->setup.folder, delete_work);
+    if (!m->delete_snapshots)
+        return;
+    c = collect_new(r, &what, r->setup.folder);
+    if (c != NULL)
+        list_push_back(&r->deleting, &c->on_deleting);
+    start_deletes(r);
 }
