@@ -1914,6 +1914,7 @@ enum sl_err shard_feed_begin(struct shard *s, uint64_t incarnation,
     if (!a.fed && a.rc == SL_OK) // contributions were held all the time
         a.rc = freeze_locked(s, (struct wire_tag){incarnation, 0}, out, &a.err);
     pthread_mutex_unlock(&s->lock);
+    shard_log_more(s, false); // of the snapshot, if another feed goes on
     if (a.rc != SL_OK) {
         freeze_release(&out->freeze);
         return sl_fail(err, a.rc, "%s", a.err.text);

@@ -204,9 +204,9 @@ enum sl_err shard_feed_next(struct shard *s, uint64_t order, uint64_t after,
 // now. `here` false: the thread may be of low priority, and pushes wait for
 // `fn`, so another one is to do the work. Those that call `fn`, also with
 // nothing new in the log, are shard_push, shard_push_finite, shard_follow,
-// shard_rates, shard_freeze, shard_freeze_as, shard_freeze_copy and
-// shard_close_round; `fn` must call none of these for this shard, nor this: it
-// would wait for itself.
+// shard_rates, shard_freeze, shard_freeze_as, shard_freeze_copy,
+// shard_feed_begin and shard_close_round; `fn` must call none of these for this
+// shard, nor this: it would wait for itself.
 void shard_feed_wake(struct shard *s, void (*fn)(void *arg, bool here),
                      void *arg);
 // Notes that the follower has applied all operations up to number `applied`,

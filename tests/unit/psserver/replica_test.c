@@ -132,11 +132,14 @@ static void woken(void *arg, bool here)
     *(int *)arg = here;
 }
 
-// It is of low priority, and pushes would wait for it.
+// It is of low priority, and pushes would wait for it. The replica hears of the
+// snapshot all the same, also of one with which no feed could begin.
 TEST(replica, the_thread_of_a_snapshot_sends_nothing)
 {
+    struct shard_image image;
     struct kit k;
     struct shard *s = replica_fed(&k);
+    bool begun = true;
     int here = 2;
 
     T_TRUE(replica_bind(s, ORDER, 0));
@@ -145,6 +148,12 @@ TEST(replica, the_thread_of_a_snapshot_sends_nothing)
     T_EQ(here, true);
     kit_snap(fs_posix(), t_tmpdir(), s);
     T_EQ(here, false);
+    here = 2;
+    T_OK(shard_feed_begin(s, 1, ORDER + 1, LOG_BYTES, 0, &image, &begun,
+                          t_err()));
+    T_FALSE(begun);
+    T_EQ(here, false);
+    shard_image_release(&image);
     shard_feed_wake(s, NULL, NULL);
     shard_unref(s);
 }
