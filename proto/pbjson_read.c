@@ -280,12 +280,17 @@ static enum sl_err read_bytes(struct pbjson_reader *r, const json_t *value,
 {
     ProtobufCBinaryData *out = to;
     struct buf bytes = BUF_INIT;
+    enum sl_err rc;
 
     if (!json_is_string(value))
         return wrong_type(r, "base64", value);
-    if (base64_decode(&bytes, json_string_value(value),
-                      json_string_length(value)) != SL_OK)
-        return pbjson_refuse(r, "is not base64");
+    rc = base64_decode(&bytes, json_string_value(value),
+                       json_string_length(value));
+    if (rc != SL_OK) {
+        buf_release(&bytes);
+        return rc == SL_ENOMEM ? pbjson_no_memory(r)
+                               : pbjson_refuse(r, "is not base64");
+    }
     out->len = bytes.len;
     out->data = buf_detach(&bytes, &out->len);
     return SL_OK;

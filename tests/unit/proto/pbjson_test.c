@@ -114,6 +114,8 @@ static const struct refused {
      "test: init: wants a word, got an integer"},
     {&sluice__v1__counted_closure__descriptor, "{'steps':'?'}",
      "test: steps: is not base64"},
+    {&sluice__v1__counted_closure__descriptor, "{'steps':'!!!!'}",
+     "test: steps: is not base64"},
     {&sluice__v1__tag__descriptor, "{'sequence':'18446744073709551616'}",
      "test: sequence: wants an integer, got the string "
      "'18446744073709551616'"},
@@ -126,6 +128,7 @@ TEST(pbjson, refusals_say_where_and_why)
 {
     for (unsigned i = 0; i < SL_COUNT(refused); i++) {
         struct sl_error err = SL_ERROR_INIT;
+        uint64_t live = sl_mem_live();
         char *copy = sl_strdup(refused[i].text);
         json_t *value = NULL;
         ProtobufCMessage *m = NULL;
@@ -143,6 +146,7 @@ TEST(pbjson, refusals_say_where_and_why)
             json_decref(value);
         }
         sl_free(copy);
+        T_EQ(sl_mem_live(), live);
     }
 }
 
@@ -265,28 +269,35 @@ TEST(pbjson, a_number_that_is_not_known_is_null_and_not_sent)
     buf_release(&zero);
 }
 
-TEST(pbjson, out_of_memory_at_every_step)
+static void lacks_memory_at_every_step(const ProtobufCMessageDescriptor *of,
+                                       const char *text)
 {
     json_t *value = NULL;
     bool failed = true;
-    static const char text[] =
-        "{\"name\":\"a\",\"model\":{\"input_shape\":[1,2],\"layers\":"
-        "[{\"type\":\"dense\"},{\"inputs\":[\"a\",\"b\"]}]}}";
 
-    T_OK(sl_json_parse(&value, "t", text, sizeof(text) - 1, NULL, t_err()));
+    T_OK(sl_json_parse(&value, "t", text, strlen(text), NULL, t_err()));
     for (uint64_t n = 1; failed; n++) {
         ProtobufCMessage *m = NULL;
         uint64_t live = sl_mem_live();
         enum sl_err rc;
 
         sl_mem_fail_at(n);
-        rc = pbjson_read(&m, SPEC, value, "t", NULL);
+        rc = pbjson_read(&m, of, value, "t", NULL);
         failed = sl_mem_failed();
         T_EQ(rc, failed ? SL_ENOMEM : SL_OK);
         wire_free(m);
         T_EQ(sl_mem_live(), live);
     }
     json_decref(value);
+}
+
+TEST(pbjson, out_of_memory_at_every_step)
+{
+    lacks_memory_at_every_step(
+        SPEC, "{\"name\":\"a\",\"model\":{\"input_shape\":[1,2],\"layers\":"
+              "[{\"type\":\"dense\"},{\"inputs\":[\"a\",\"b\"]}]}}");
+    lacks_memory_at_every_step(&sluice__v1__counted_closure__descriptor,
+                               "{\"steps\":\"/wE=\"}");
 }
 
 TEST(pbjson, a_text_that_is_mended_without_memory_is_not_cut_short)
