@@ -72,26 +72,26 @@ static char *find_word(char *options, const char *key)
     return *options ? options : NULL;
 }
 
-// Takes the words that begin with `key` ("prove=") out of the options. Writes
-// what is behind the key of the first one to value[n]; returns false, with an
-// empty value, if there is none.
-static bool take_word(char *options, const char *key, char *value, size_t n)
+// Takes the words that begin with `key` ("prove=") out of the options. *value
+// becomes what is behind the key of the last one, for sl_free; NULL: there is
+// none. SL_ENOMEM leaves it as it was.
+static enum sl_err take_word(char **value, char *options, const char *key)
 {
     size_t skip = strlen(key);
-    bool found = false;
-    char *word;
+    char *word, *last = NULL;
 
-    value[0] = '\0';
     while ((word = find_word(options, key)) != NULL) {
         size_t length = strcspn(word, ",");
         char *next = word + length + (word[length] == ',');
 
-        if (!found)
-            snprintf(value, n, "%.*s", (int)(length - skip), word + skip);
-        found = true;
+        sl_free(last);
+        last = sl_strndup(word + skip, length - skip);
+        if (!last)
+            return SL_ENOMEM;
         memmove(word, next, strlen(next) + 1);
     }
-    return found;
+    *value = last;
+    return SL_OK;
 }
 
 // Returns a hash of all that decides how this device computes.
@@ -150,33 +150,51 @@ static enum sl_err open_device(struct kern_dev **out,
     return SL_OK;
 }
 
+// Opens a host backend. `prove` and `proofs` are what is behind these words, or
+// NULL; `words` are the others.
+static enum sl_err open_host(struct kern_dev **out,
+                             const struct kern_backend *backend, int ordinal,
+                             const char *words, const char *prove,
+                             const char *proofs, struct sl_error *err)
+{
+    bool off = prove && strcmp(prove, "0") == 0;
+    struct kern_dev *dev = NULL;
+    enum sl_err rc;
+
+    if (prove && !off && strcmp(prove, "1") != 0)
+        return sl_fail(err, SL_EINVAL, "option \"prove=%s\" is not prove=0|1",
+                       prove);
+    rc = backend->open(&dev, ordinal, *words ? words : NULL, err);
+    if (rc == SL_OK && dev->backend != &kern_ref) {
+        rc = add_reference(dev, words, !off, proofs, err);
+        if (rc != SL_OK)
+            kern_close(dev);
+    }
+    if (rc == SL_OK)
+        *out = dev;
+    return rc;
+}
+
 // Opens a backend with its own words, which are taken apart.
 static enum sl_err kern_open_with(struct kern_dev **out,
                                   const struct kern_backend *backend,
                                   int ordinal, char *words,
                                   struct sl_error *err)
 {
-    char prove[8], file[1024];
-    bool off, kept;
-    struct kern_dev *dev = NULL;
+    char *prove = NULL, *proofs = NULL;
     enum sl_err rc;
 
     if (!backend->host)
         return open_device(out, backend, ordinal, words, err);
-    off = take_word(words, "prove=", prove, sizeof(prove)) &&
-          strcmp(prove, "0") == 0;
-    kept = take_word(words, "proofs=", file, sizeof(file));
-    if (!off && prove[0] != '\0' && strcmp(prove, "1") != 0)
-        return sl_fail(err, SL_EINVAL, "option \"prove=%s\" is not prove=0|1",
-                       prove);
-    rc = backend->open(&dev, ordinal, *words ? words : NULL, err);
-    if (rc == SL_OK && dev->backend != &kern_ref) {
-        rc = add_reference(dev, words, !off, kept ? file : NULL, err);
-        if (rc != SL_OK)
-            kern_close(dev);
-    }
+    rc = take_word(&prove, words, "prove=");
     if (rc == SL_OK)
-        *out = dev;
+        rc = take_word(&proofs, words, "proofs=");
+    if (rc == SL_OK)
+        rc = open_host(out, backend, ordinal, words, prove, proofs, err);
+    else
+        sl_fail(err, rc, "backend %s: out of memory", backend->name);
+    sl_free(prove);
+    sl_free(proofs);
     return rc;
 }
 

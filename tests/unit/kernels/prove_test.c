@@ -753,6 +753,21 @@ TEST(prove, a_file_keeps_what_proofs_have_shown)
     T_STR(next, first);
 }
 
+TEST(prove, a_long_path_of_the_file_is_taken_whole)
+{
+    char options[1400], name[64];
+    size_t n = 1200;
+    struct kern_desc d;
+
+    memset(options, '/', sizeof(options));
+    snprintf(options + n, sizeof(options) - n, "/plans");
+    n = (size_t)snprintf(options, n, "proofs=%s", t_tmpdir());
+    options[n] = '/';
+    kern_desc_matmul(&d, 7, 5, 9, false, true, 0);
+    T_EQ(planned(name, options, &d, false), 1u);
+    T_EQ(planned(name, options, &d, false), 0u);
+}
+
 TEST(prove, proofs_can_be_switched_off)
 {
     struct kern_desc d;
