@@ -109,64 +109,73 @@ static uint64_t hash_host(struct kern_dev *dev, const char *options)
            sl_hash64(SLUICE_VERSION, strlen(SLUICE_VERSION));
 }
 
-// Gives a host backend its reference, and what it learns of its plans.
-static enum sl_err add_reference(struct kern_dev *dev, const char *options,
-                                 bool prove, const char *proofs,
-                                 struct sl_error *err)
-{
-    enum sl_err rc = kern_ref.open(&dev->fallback, 0, NULL, err);
+// A backend's own words; owned.
+struct kern_words {
+    char *all;
+    char *rest;  // the words without prove= and the file of proofs
+    char *prove; // value of prove=, "0" or "1"; NULL: the word is not given
+    char *file;  // path of the file of proofs; NULL: proofs are not kept
+};
 
-    if (rc != SL_OK || !prove)
+static void words_release(struct kern_words *words)
+{
+    sl_free(words->all);
+    sl_free(words->rest);
+    sl_free(words->prove);
+    sl_free(words->file);
+}
+
+// Fills *out, for words_release in any case. SL_ENOMEM.
+static enum sl_err words_split(struct kern_words *out,
+                               const struct kern_backend *backend,
+                               const char *options)
+{
+    const char *file = backend->host ? "proofs=" : "plans=";
+    enum sl_err rc;
+
+    *out = (struct kern_words){.all = options_of(backend, options)};
+    out->rest = out->all ? sl_strdup(out->all) : NULL;
+    if (!out->rest)
+        return SL_ENOMEM;
+    rc = take_word(&out->prove, out->rest, "prove=");
+    return rc == SL_OK ? take_word(&out->file, out->rest, file) : rc;
+}
+
+// Gives a device what it learns of its plans, and a host backend its reference.
+// The products of a device prove themselves there, its own kernels here.
+static enum sl_err add_prover(struct kern_dev *dev,
+                              const struct kern_words *words,
+                              struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    if (dev->backend->host)
+        rc = kern_ref.open(&dev->fallback, 0, NULL, err);
+    if (rc != SL_OK || (words->prove && strcmp(words->prove, "0") == 0))
         return rc;
-    dev->prover = prover_new(proofs, hash_host(dev, options));
+    dev->prover = prover_new(words->file, hash_host(dev, words->rest));
     return dev->prover ? SL_OK
                        : sl_fail(err, SL_ENOMEM, "backend %s: out of memory",
                                  dev->backend->name);
 }
 
-// Opens a device that has memory of its own. Its products prove themselves
-// there (it reads prove= and plans=), its own kernels here.
-static enum sl_err open_device(struct kern_dev **out,
-                               const struct kern_backend *backend, int ordinal,
-                               char *words, struct sl_error *err)
+// Opens a backend with its own words, all of which a device reads as well.
+static enum sl_err kern_open_with(struct kern_dev **out,
+                                  const struct kern_backend *backend,
+                                  int ordinal, const struct kern_words *words,
+                                  struct sl_error *err)
 {
-    const char *kept = find_word(words, "plans="); // its last word
-    const char *prove = find_word(words, "prove=");
-    struct kern_dev *dev = NULL;
-    enum sl_err rc = backend->open(&dev, ordinal, *words ? words : NULL, err);
-
-    if (rc != SL_OK)
-        return rc;
-    if (!prove || strncmp(prove, "prove=0", strlen("prove=0")) != 0) {
-        dev->prover = prover_new(kept ? kept + strlen("plans=") : NULL,
-                                 hash_host(dev, words));
-        if (!dev->prover) {
-            kern_close(dev);
-            return sl_fail(err, SL_ENOMEM, "backend %s: out of memory",
-                           backend->name);
-        }
-    }
-    *out = dev;
-    return SL_OK;
-}
-
-// Opens a host backend. `prove` and `proofs` are what is behind these words, or
-// NULL; `words` are the others.
-static enum sl_err open_host(struct kern_dev **out,
-                             const struct kern_backend *backend, int ordinal,
-                             const char *words, const char *prove,
-                             const char *proofs, struct sl_error *err)
-{
-    bool off = prove && strcmp(prove, "0") == 0;
+    const char *given = backend->host ? words->rest : words->all;
     struct kern_dev *dev = NULL;
     enum sl_err rc;
 
-    if (prove && !off && strcmp(prove, "1") != 0)
+    if (words->prove && strcmp(words->prove, "0") != 0 &&
+        strcmp(words->prove, "1") != 0)
         return sl_fail(err, SL_EINVAL, "option \"prove=%s\" is not prove=0|1",
-                       prove);
-    rc = backend->open(&dev, ordinal, *words ? words : NULL, err);
+                       words->prove);
+    rc = backend->open(&dev, ordinal, *given ? given : NULL, err);
     if (rc == SL_OK && dev->backend != &kern_ref) {
-        rc = add_reference(dev, words, !off, proofs, err);
+        rc = add_prover(dev, words, err);
         if (rc != SL_OK)
             kern_close(dev);
     }
@@ -175,42 +184,19 @@ static enum sl_err open_host(struct kern_dev **out,
     return rc;
 }
 
-// Opens a backend with its own words, which are taken apart.
-static enum sl_err kern_open_with(struct kern_dev **out,
-                                  const struct kern_backend *backend,
-                                  int ordinal, char *words,
-                                  struct sl_error *err)
-{
-    char *prove = NULL, *proofs = NULL;
-    enum sl_err rc;
-
-    if (!backend->host)
-        return open_device(out, backend, ordinal, words, err);
-    rc = take_word(&prove, words, "prove=");
-    if (rc == SL_OK)
-        rc = take_word(&proofs, words, "proofs=");
-    if (rc == SL_OK)
-        rc = open_host(out, backend, ordinal, words, prove, proofs, err);
-    else
-        sl_fail(err, rc, "backend %s: out of memory", backend->name);
-    sl_free(prove);
-    sl_free(proofs);
-    return rc;
-}
-
 static enum sl_err kern_open_backend(struct kern_dev **out,
                                      const struct kern_backend *backend,
                                      int ordinal, const char *options,
                                      struct sl_error *err)
 {
-    char *own = options_of(backend, options ? options : "");
-    enum sl_err rc;
+    struct kern_words words;
+    enum sl_err rc = words_split(&words, backend, options ? options : "");
 
-    if (!own)
-        return sl_fail(err, SL_ENOMEM, "backend %s: out of memory",
-                       backend->name);
-    rc = kern_open_with(out, backend, ordinal, own, err);
-    sl_free(own);
+    if (rc == SL_OK)
+        rc = kern_open_with(out, backend, ordinal, &words, err);
+    else
+        sl_fail(err, rc, "backend %s: out of memory", backend->name);
+    words_release(&words);
     return rc;
 }
 

@@ -544,8 +544,7 @@ const struct kern_backend *kern_backend_at(unsigned i);
 //        product), nccl=0|1 (default 1: devs that join swap by NCCL if there
 //        is one), workspace=MIB (most of a library's kernel in one plan;
 //        default: a quarter of the device's memory), plans=FILE (chosen plans
-//        are kept there; the last word of all: what follows is taken for a part
-//        of the path)
+//        and proofs are kept there; a path without commas)
 // kern_close frees *out. Returns SL_OK, or (*out is untouched then)
 // SL_ENOENT: no such backend; SL_ENOTSUP: not on this host, or no device of
 // that number ("cuda:1"); SL_EINVAL: an option that the backend does not know,

@@ -54,29 +54,16 @@ static enum sl_err vendor_parse_option(struct vendor_options *o,
         o->workspace_bytes = (size_t)n << 20;
         return SL_OK;
     }
+    if (strncmp(word, "plans=", 6) == 0) {
+        sl_free(o->plans);
+        o->plans = sl_strdup(word + 6);
+        return o->plans ? SL_OK : sl_no_memory(err);
+    }
     return sl_fail(err, SL_EINVAL,
                    "backend cuda: option \"%s\" is not tf32=0|1, "
                    "deterministic=0|1, autotune=0|1, nccl=0|1, prove=0|1, "
                    "workspace=MIB or plans=FILE",
                    word);
-}
-
-// The words before plans=, cut at commas; `text` is scratch.
-static enum sl_err vendor_parse_options(struct vendor_options *o, char *text,
-                                        struct sl_error *err)
-{
-    char *word;
-    enum sl_err rc = SL_OK;
-
-    while (rc == SL_OK && text && *text) {
-        if (strncmp(text, "plans=", 6) == 0) {
-            o->plans = sl_strdup(text + 6);
-            return o->plans ? SL_OK : sl_no_memory(err);
-        }
-        word = strsep(&text, ",");
-        rc = vendor_parse_option(o, word, err);
-    }
-    return rc;
 }
 
 enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
@@ -89,12 +76,13 @@ enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
         .prove = true,
         .workspace_bytes = VENDOR_WORKSPACE_AUTO,
     };
-    char *scratch = sl_strdup(text ? text : "");
-    enum sl_err rc;
+    char *scratch = sl_strdup(text ? text : ""), *left = scratch;
+    enum sl_err rc = SL_OK;
 
     if (!scratch)
         return sl_no_memory(err);
-    rc = vendor_parse_options(&o, scratch, err);
+    while (rc == SL_OK && left && *left)
+        rc = vendor_parse_option(&o, strsep(&left, ","), err);
     sl_free(scratch);
     if (rc == SL_OK)
         *out = o;

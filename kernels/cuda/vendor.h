@@ -54,9 +54,10 @@ struct vendor {
 };
 
 // Reads tf32=, deterministic=, autotune=, nccl=, prove= (0 or 1), workspace=
-// (MiB) and plans= (a path, the last option: it may hold commas) from `text`;
-// NULL: all defaults. out->plans is for vendor_new, which takes it. SL_EINVAL
-// names what it does not know; SL_ENOMEM. Either leaves *out as it was.
+// (MiB) and plans= (a path without commas) from `text`; NULL: all defaults. The
+// last of several words with one key counts. out->plans is for vendor_new,
+// which takes it. SL_EINVAL names what it does not know; SL_ENOMEM. Either
+// leaves *out as it was.
 enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
                                 struct sl_error *err);
 

@@ -2,8 +2,10 @@
 // tests/emul/step_test.c -- steps on the emulated device: the numbers of ref,
 // whatever the order in which streams get on.
 #include <math.h>
+#include <unistd.h>
 
 #include "common/base/mem.h"
+#include "kernels/prove/prove.h"
 #include "tests/emul/cudart.h"
 #include "tests/emul/products.h"
 #include "tests/emul/rig.h"
@@ -176,6 +178,27 @@ TEST(step, does_not_train_with_a_wrong_kernel_of_ours)
         rig_close(&r);
     }
     rig_proves = false;
+}
+
+// The last prove= counts, and a path ends at a comma.
+TEST(step, our_kernels_read_the_words_of_proofs_as_the_products_do)
+{
+    char path[600], options[640];
+    struct kern_dev *dev = NULL;
+    struct kern_desc d;
+
+    snprintf(path, sizeof(path), "%s/plans", t_tmpdir());
+    snprintf(options, sizeof(options), "plans=%s,prove=0,prove=1", path);
+    kern_desc_softmax(&d, KERN_SOFTMAX_FWD, 2, (int64_t[]){9, 10});
+    T_OK(kern_open(&dev, "cuda", options, t_err()));
+    T_TRUE(dev->prover != NULL);
+    T_OK(prover_learn(dev->prover, &d, "own", PROOF_RIGHT, 0));
+    kern_close(dev);
+    T_EQ(access(path, F_OK), 0);
+    snprintf(options, sizeof(options), "prove=1,plans=%s,prove=0", path);
+    T_OK(kern_open(&dev, "cuda", options, t_err()));
+    T_PTR(dev->prover, NULL);
+    kern_close(dev);
 }
 
 // What it does not fuse is done in parts.

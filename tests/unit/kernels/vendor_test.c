@@ -44,6 +44,24 @@ TEST(vendor, options_are_read)
     sl_free(o.plans);
 }
 
+TEST(vendor, a_path_ends_at_a_comma_and_the_last_word_counts)
+{
+    uint64_t live = sl_mem_live();
+    struct vendor_options o;
+
+    T_OK(vendor_options_read(&o, "plans=/a,prove=1,prove=0", t_err()));
+    T_STR(o.plans, "/a");
+    T_FALSE(o.prove);
+    sl_free(o.plans);
+    T_OK(vendor_options_read(&o, "plans=/a,prove=0,plans=/b", t_err()));
+    T_STR(o.plans, "/b");
+    T_FALSE(o.prove);
+    sl_free(o.plans);
+    T_FAILS(SL_EINVAL, vendor_options_read(&o, "plans=/a,b", &err));
+    T_HAS(err.text, "\"b\"");
+    T_EQ(sl_mem_live(), live);
+}
+
 TEST(vendor, wrong_options_are_named)
 {
     static const char *const wrong[] = {"tf32=2",       "tf32=",  "autotune",
