@@ -8,9 +8,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "common/run/log.h"
+
+#define CUT " (cut)\n" // ends a line that was cut, before the next one
 
 static void plans_log_failure(const struct plans *p, const char *what)
 {
@@ -31,6 +34,26 @@ static void plans_read_file(struct plans *p, int fd)
         plans_log_failure(p, "read");
 }
 
+// Leaves the whole lines in the text.
+static void plans_drop_cut(struct buf *text)
+{
+    const char *line = buf_text(text), *end;
+    size_t kept = 0;
+
+    for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        size_t n = (size_t)(end + 1 - line);
+
+        if (n >= strlen(CUT) &&
+            memcmp(end + 1 - strlen(CUT), CUT, strlen(CUT)) == 0)
+            continue;
+        memmove(text->data + kept, line, n);
+        kept += n;
+    }
+    text->len = kept;
+    if (text->data)
+        text->data[kept] = '\0';
+}
+
 void plans_open(struct plans *p, char *path)
 {
     int fd;
@@ -46,6 +69,8 @@ void plans_open(struct plans *p, char *path)
         return;
     }
     plans_read_file(p, fd);
+    if (p->text.len <= PLANS_BYTES_MOST)
+        plans_drop_cut(&p->text);
     close(fd);
 }
 
@@ -92,23 +117,45 @@ static enum sl_err plans_compose_line(struct buf *line, const char *start,
     return rc == SL_OK ? buf_append_char(line, '\n') : rc;
 }
 
+// Returns true if the file ends within a line: its writer was killed, or the
+// disk was full.
+static bool plans_ends_cut(int fd)
+{
+    char last = '\n';
+
+    return lseek(fd, -1, SEEK_END) >= 0 && read(fd, &last, 1) == 1 &&
+           last != '\n';
+}
+
+static void plans_write_line(const struct plans *p, const struct buf *line)
+{
+    int fd = open(p->path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+    bool cut = fd >= 0 && plans_ends_cut(fd);
+    struct iovec parts[] = {{CUT, cut ? strlen(CUT) : 0},
+                            {line->data, line->len}};
+    ssize_t n = fd >= 0 ? writev(fd, parts, 2) : -1;
+
+    if (n >= 0 && (size_t)n < parts[0].iov_len + line->len) {
+        errno = ENOSPC;
+        n = -1;
+    }
+    if (n < 0)
+        plans_log_failure(p, fd < 0 ? "open" : "write");
+    if (fd >= 0)
+        close(fd);
+}
+
 void plans_add(struct plans *p, const char *kind, uint64_t version,
                uint64_t key, const struct buf *payload)
 {
     struct buf line = BUF_INIT;
     char start[64];
-    int fd;
 
     if (!p->path || p->text.len > PLANS_BYTES_MOST)
         return;
     plans_format_head(start, sizeof(start), kind, version, key);
     if (plans_compose_line(&line, start, payload) == SL_OK &&
-        buf_append(&p->text, line.data, line.len) == SL_OK) {
-        fd = open(p->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-        if (fd < 0 || write(fd, line.data, line.len) != (ssize_t)line.len)
-            plans_log_failure(p, fd < 0 ? "open" : "write");
-        if (fd >= 0)
-            close(fd);
-    }
+        buf_append(&p->text, line.data, line.len) == SL_OK)
+        plans_write_line(p, &line);
     buf_release(&line);
 }

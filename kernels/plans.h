@@ -6,9 +6,9 @@
 //
 //     KIND LIBRARY-VERSION KEY PAYLOAD
 //
-// The last of several lines for one key counts. A line that is cut or from
-// another version is passed over; a plan from a file is still checked by its
-// library before it runs.
+// The last of several lines for one key counts. A line that is cut (the next
+// writer ends it with the word "(cut)") or from another version is passed over;
+// a plan from a file is still checked by its library before it runs.
 //
 // Threads  one; plans_open reads the file, plans_add writes to it.
 // Memory   the file's text is kept.

@@ -260,6 +260,29 @@ TEST(plans, a_cut_line_is_passed_over)
     unlink(path);
 }
 
+// A line behind it is whole, and does not make the cut one so.
+TEST(plans, a_cut_line_takes_no_other_with_it)
+{
+    char *path = temp_path();
+    struct plans p;
+
+    plans_open(&p, path);
+    add(&p, "gemm", 1, "1 2");
+    add(&p, "gemm", 2, "3 4");
+    plans_close(&p);
+    T_EQ(truncate(path, 53), 0); // behind the 3
+    for (int start = 0; start < 2; start++) {
+        plans_open(&p, path);
+        T_STR(find(&p, "gemm", 7, 1), "1 2");
+        T_STR(find(&p, "gemm", 7, 2), "(none)");
+        if (start == 0)
+            add(&p, "gemm", 3, "5 6");
+        T_STR(find(&p, "gemm", 7, 3), "5 6");
+        plans_close(&p);
+    }
+    unlink(path);
+}
+
 TEST(plans, without_a_file_nothing_is_kept)
 {
     struct plans p;
