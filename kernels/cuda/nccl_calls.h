@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kernels/cuda/nccl_calls.h -- the calls of NCCL that we make, by pointers.
 //
-// Threads  nccl_calls: one at a time.
+// Threads  any.
 // Memory   the table and the library stay until the process ends.
 // Errors   NULL and the reason in why[n].
 #ifndef KERNELS_CUDA_NCCL_CALLS_H

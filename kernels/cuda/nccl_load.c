@@ -2,6 +2,7 @@
 // kernels/cuda/nccl_load.c -- NCCL is loaded when it is wanted: a host with one
 // GPU does without.
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,14 +19,14 @@ static const struct {
 #undef NCCL_CALL
 };
 
-const struct nccl_calls *nccl_calls(char *why, size_t n)
+// The next two change under the lock of nccl_calls.
+static struct nccl_calls loaded;
+static void *library;
+
+static const struct nccl_calls *nccl_load(char *why, size_t n)
 {
-    static struct nccl_calls calls;
-    static void *library;
     void *call;
 
-    if (library)
-        return &calls;
     library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         snprintf(why, n, "no %s", LIBRARY);
@@ -39,7 +40,18 @@ const struct nccl_calls *nccl_calls(char *why, size_t n)
             library = NULL;
             return NULL;
         }
-        memcpy((char *)&calls + wanted[i].at, &call, sizeof(call));
+        memcpy((char *)&loaded + wanted[i].at, &call, sizeof(call));
     }
-    return &calls;
+    return &loaded;
+}
+
+const struct nccl_calls *nccl_calls(char *why, size_t n)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    const struct nccl_calls *calls;
+
+    pthread_mutex_lock(&lock);
+    calls = library ? &loaded : nccl_load(why, n);
+    pthread_mutex_unlock(&lock);
+    return calls;
 }
