@@ -95,9 +95,10 @@ const struct conf_key server_keys[] = {
      .value = "0",
      .min = 0,
      .max = INT64_C(1) << 40,
-     .help = "GPU: most memory of one product or convolution beside its "
-             "tensors; with too little it does not use tensor cores. 0: a "
-             "quarter of the GPU's memory, or what the job leaves."},
+     .help = "GPU: most memory that a library's kernel may use for one product "
+             "or convolution beside its tensors; with too little it does not "
+             "use tensor cores. 0: a quarter of the GPU's memory, or what the "
+             "job leaves."},
     {.name = "plans",
      .kind = CONF_STRING,
      .help = "File that keeps the ways that a GPU chose to compute products, "
