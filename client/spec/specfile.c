@@ -20,7 +20,8 @@
 #include "proto/spec.h"
 #include "proto/wire.h"
 
-#define WORD_MAX 256 // of one name in a path
+#define WORD_MAX 256            // of one name in a path
+#define TOP_KEY "unknown key '" // a text that begins so has no path before it
 
 // ---- parse
 
@@ -278,20 +279,25 @@ static bool lies_in(const char *at, size_t at_len, const char *place,
            (next == '.' || next == '[');
 }
 
-// Is it about what `set` gave: a value in its place, or its key that is none?
+// Is it about what `set` gave: a value in its place, or its key that is none? A
+// key that the text proposes instead is not what `set` gave. at_len is 0 where
+// the text is about a key of the spec itself.
 static bool is_about(const char *text, size_t at_len, const char *set)
 {
-    size_t len = strcspn(set, "="), word = len;
+    size_t len = strcspn(set, "="), from = at_len > 0 ? at_len + 1 : 0;
+    const char *proposed = strstr(text, "; did you mean '"), *said;
     char key[WORD_MAX];
 
-    if (lies_in(text, at_len, set, len))
+    if (at_len > 0 && lies_in(text, at_len, set, len))
         return true;
-    while (word > 0 && set[word - 1] != '.')
-        word--;
-    return lies_in(set, len, text, at_len) &&
-           (size_t)snprintf(key, sizeof(key), " '%.*s'", (int)(len - word),
-                            set + word) < sizeof(key) &&
-           strstr(text, key) != NULL;
+    if (at_len > 0 && !lies_in(set, len, text, at_len))
+        return false;
+    if ((size_t)snprintf(key, sizeof(key), " '%.*s'",
+                         (int)strcspn(set + from, ".[="),
+                         set + from) >= sizeof(key))
+        return false;
+    said = strstr(text, key);
+    return said != NULL && (proposed == NULL || said < proposed);
 }
 
 bool specfile_blame_set(struct sl_error *err, const char *name,
@@ -300,12 +306,14 @@ bool specfile_blame_set(struct sl_error *err, const char *name,
     size_t n = strlen(name);
     const char *rest = err->text;
     struct sl_error blamed = SL_ERROR_INIT;
+    bool top;
     size_t len;
 
     if (strncmp(rest, name, n) == 0 && strncmp(rest + n, ": ", 2) == 0)
         rest += n + 2;
-    len = strcspn(rest, ": ");
-    for (size_t i = count; len > 0 && i > 0; i--) { // the last one holds
+    top = strncmp(rest, TOP_KEY, strlen(TOP_KEY)) == 0;
+    len = top ? 0 : strcspn(rest, ": ");
+    for (size_t i = count; (top || len > 0) && i > 0; i--) { // the last holds
         const char *set = sets[i - 1];
 
         if (is_about(rest, len, set)) {

@@ -202,6 +202,31 @@ TEST(specfile, a_wrong_key_is_named_with_its_line)
     T_PTR(spec, NULL);
 }
 
+// A key that is proposed stands in the text, too.
+TEST(specfile, a_wrong_key_is_of_who_gave_it)
+{
+    static const char *const right[] = {"train.batch=2"};
+    static const char *const top[] = {"epochs=3"};
+    static const char *const deep[] = {"train.foo.bar=3"};
+    static const char misspelt[] = "name: a\ntrain: {bach: 1}\n";
+    struct sl_error err = SL_ERROR_INIT;
+    Sluice__V1__JobSpec *spec = NULL;
+
+    T_OK(fs_write_durable(fs_posix(), t_path("s.yaml"), small,
+                          sizeof(small) - 1, t_err()));
+    T_OK(fs_write_durable(fs_posix(), t_path("bad.yaml"), misspelt,
+                          sizeof(misspelt) - 1, t_err()));
+    T_FAILS(SL_EINVAL,
+            specfile_load(&spec, t_path("bad.yaml"), right, 1, &err));
+    T_HAS(err.text, "bad.yaml:2: train");
+    T_HAS(err.text, "'bach'; did you mean 'batch'?");
+    T_FAILS(SL_EINVAL, specfile_load(&spec, t_path("s.yaml"), top, 1, &err));
+    T_HAS(err.text, "--set epochs=3: unknown key 'epochs'");
+    T_FAILS(SL_EINVAL, specfile_load(&spec, t_path("s.yaml"), deep, 1, &err));
+    T_HAS(err.text, "--set train.foo.bar=3: train: unknown key 'foo'");
+    T_PTR(spec, NULL);
+}
+
 // The examples are good specs, as they are.
 TEST(specfile, the_examples_hold)
 {
