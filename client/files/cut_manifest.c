@@ -43,7 +43,7 @@ static enum sl_err read_sha256(uint8_t out[SHA256_BYTES], const char *text)
     rc = base64_decode(&raw, text, strlen(text));
     if (rc == SL_OK && raw.len == SHA256_BYTES)
         memcpy(out, raw.data, SHA256_BYTES);
-    else
+    else if (rc != SL_ENOMEM)
         rc = SL_ECORRUPT;
     buf_release(&raw);
     return rc;
@@ -54,22 +54,20 @@ static enum sl_err manifest_find_snapshot(char **out, struct fs *fs,
                                           const char *folder, const char *file,
                                           struct sl_error *err)
 {
-    char *beside = NULL, *path = fs_join(folder, file);
+    char *dir = fs_dirname(manifest), *path = fs_join(folder, file);
+    char *beside = dir != NULL ? fs_join(dir, file) : NULL;
+    bool moved = path != NULL && beside != NULL && !fs_exists(fs, path) &&
+                 fs_exists(fs, beside);
+    enum sl_err rc = path != NULL && beside != NULL ? SL_OK : sl_no_memory(err);
 
-    if (path != NULL && !fs_exists(fs, path)) {
-        char *dir = fs_dirname(manifest);
-
-        beside = dir != NULL ? fs_join(dir, file) : NULL;
-        sl_free(dir);
-    }
-    if (beside != NULL && fs_exists(fs, beside)) {
+    if (rc == SL_OK)
+        *out = moved ? beside : path;
+    if (rc != SL_OK || moved)
         sl_free(path);
-        *out = beside;
-        return SL_OK;
-    }
-    sl_free(beside);
-    *out = path;
-    return path != NULL ? SL_OK : sl_no_memory(err);
+    if (rc != SL_OK || !moved)
+        sl_free(beside);
+    sl_free(dir);
+    return rc;
 }
 
 static enum sl_err manifest_parse_shard(struct checkpoint_manifest *m,
@@ -98,7 +96,10 @@ static enum sl_err manifest_parse_shard(struct checkpoint_manifest *m,
         return sl_fail(err, SL_ECORRUPT, "%s: '%s' is no file name", path,
                        file);
     s = &m->shards[shard];
-    if (read_sha256(s->sha256, sha256) != SL_OK)
+    rc = read_sha256(s->sha256, sha256);
+    if (rc == SL_ENOMEM)
+        return sl_fail(err, SL_ENOMEM, "%s: out of memory", path);
+    if (rc != SL_OK)
         return sl_fail(err, SL_ECORRUPT, "%s: shard %llu: sha256 is no SHA-256",
                        path, (unsigned long long)shard);
     sl_json_u64(&s->steps, json_object_get(value, "counts"), "counted", NULL);
@@ -125,18 +126,23 @@ static enum sl_err manifest_parse_shards(struct checkpoint_manifest *m,
 
 // ---- all of it
 
-// Returns the job's spec; NULL if this version cannot read it, or there is
-// none.
-static Sluice__V1__JobSpec *manifest_spec(const json_t *root)
+// Reads the job's spec; *out stays if this version cannot read it, or there is
+// none. SL_ENOMEM.
+static enum sl_err manifest_spec(Sluice__V1__JobSpec **out, const json_t *root,
+                                 const char *path, struct sl_error *err)
 {
     const json_t *value = json_object_get(root, "spec");
-    struct sl_error err = SL_ERROR_INIT;
     ProtobufCMessage *spec = NULL;
+    enum sl_err rc = value == NULL
+                         ? SL_OK
+                         : pbjson_read(&spec, &sluice__v1__job_spec__descriptor,
+                                       value, NULL, NULL);
 
-    if (value == NULL || pbjson_read(&spec, &sluice__v1__job_spec__descriptor,
-                                     value, NULL, &err) != SL_OK)
-        return NULL;
-    return (Sluice__V1__JobSpec *)spec;
+    if (rc == SL_ENOMEM)
+        return sl_fail(err, rc, "%s: out of memory", path);
+    if (rc == SL_OK)
+        *out = (Sluice__V1__JobSpec *)spec;
+    return SL_OK;
 }
 
 enum sl_err manifest_read(struct checkpoint_manifest *out, struct fs *fs,
@@ -158,7 +164,7 @@ enum sl_err manifest_read(struct checkpoint_manifest *out, struct fs *fs,
             rc = sl_prefix(err, SL_ECORRUPT, "%s", path);
     }
     if (rc == SL_OK)
-        m.spec = manifest_spec(root);
+        rc = manifest_spec(&m.spec, root, path, err);
     if (rc == SL_OK)
         *out = m;
     else

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/files/cut_manifest.h"
 
+#include "common/base/mem.h"
 #include "tests/harness/t.h"
 
 #define SHA "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
@@ -78,4 +79,39 @@ TEST(manifest, what_does_not_hold_is_refused)
     T_FAILS(SL_ECORRUPT, read_with("\"pieces\"", "\"bits\""));
     T_FAILS(SL_EINVAL, read_with("\"rows\":3", "\"rows\":2"));
     T_FAILS(SL_EINVAL, read_with("{\"format\"", "\"format\""));
+}
+
+// A manifest of another program may have its hashes in base64.
+TEST(manifest, out_of_memory_at_every_step)
+{
+    static const char text[] =
+        "{\"format\":1,\"job\":5,\"cut\":3,"
+        "\"variables\":[{\"name\":\"w\",\"shape\":[4],"
+        "\"kind\":\"trainable\"}],"
+        "\"pieces\":[{\"variable\":0,\"first_row\":0,\"rows\":4,\"shard\":0,"
+        "\"elements\":4}],"
+        "\"shards\":[{\"shard\":0,\"folder\":\"/nowhere\",\"file\":\"a\","
+        "\"sha256\":\"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\"}],"
+        "\"spec\":{\"name\":\"n\"}}";
+    struct checkpoint_manifest m;
+    bool failed = true;
+
+    T_OK(fs_write_durable(fs_posix(), t_path("a"), "x", 1, t_err()));
+    T_OK(read_text(&m, text));
+    T_EQ(m.shards[0].sha256[31], 0x1f);
+    T_STR(m.spec->name, "n");
+    manifest_release(&m);
+    for (uint64_t n = 1; failed; n++) {
+        uint64_t live = sl_mem_live();
+        enum sl_err rc;
+
+        sl_mem_fail_at(n);
+        rc = manifest_read(&m, fs_posix(), t_path("cut-3.json"), NULL);
+        failed = sl_mem_failed();
+        T_EQ(rc, failed ? SL_ENOMEM : SL_OK);
+        if (failed)
+            T_EQ(sl_mem_live(), live);
+    }
+    T_STR(m.shards[0].path, t_path("a"));
+    manifest_release(&m);
 }
