@@ -105,6 +105,14 @@ static bool access_read_word(char *out, size_t size, const char **text)
     return true;
 }
 
+// Returns true if a name comes next, and no tenant: "tenant" may be one.
+static bool name_follows(const char *uri)
+{
+    return *uri == '/' &&
+           (strncmp(uri, TENANT, strlen(TENANT)) != 0 ||
+            strncmp(uri + strlen(TENANT) - 1, TENANT, strlen(TENANT)) == 0);
+}
+
 static bool read_uri(struct access_who *out, const char *uri)
 {
     char role[32];
@@ -116,7 +124,7 @@ static bool read_uri(struct access_who *out, const char *uri)
         return false;
     out->role = access_role_of(role);
     snprintf(out->name, sizeof(out->name), ACCESS_ANY);
-    if (*uri == '/' && strncmp(uri, TENANT, strlen(TENANT)) != 0) {
+    if (name_follows(uri)) {
         uri++;
         if (!access_read_word(out->name, sizeof(out->name), &uri))
             return false;

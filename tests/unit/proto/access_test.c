@@ -494,6 +494,7 @@ TEST(access, names_in_certificates)
         "spiffe://sluice/worker/w7/more",
         "spiffe://sluice/worker/w 7",
         "spiffe://sluice/worker/w7/tenant/",
+        "spiffe://sluice/submitter/tenant/tenant/",
         "spiffe://sluice/submitter/*",
         "spiffe://sluice/submitter/bob/tenant/*",
         "spiffe://sluice/local/root",
@@ -530,6 +531,13 @@ TEST(access, what_is_written_is_read)
     T_STR(who.tenant, "b");
     T_OK(access_uri(uri, ACCESS_WORKER, ACCESS_ANY, NULL, t_err()));
     T_STR(who_of(uri).name, ACCESS_ANY);
+    T_OK(access_uri(uri, ACCESS_SUBMITTER, "tenant", "b", t_err()));
+    who = who_of(uri);
+    T_EQ(who.role, ACCESS_SUBMITTER);
+    T_STR(who.name, "tenant");
+    T_STR(who.tenant, "b");
+    T_STR(who_of("spiffe://sluice/submitter/tenant/b").name, ACCESS_ANY);
+    T_STR(who_of("spiffe://sluice/submitter/tenant/tenant").tenant, "tenant");
     T_FAILS(SL_EINVAL,
             access_uri(uri, ACCESS_WORKER, "a,DNS:x", NULL, t_err()));
     T_FAILS(SL_EINVAL, access_uri(uri, ACCESS_WORKER, "", NULL, t_err()));
