@@ -159,12 +159,13 @@ void roster_close_round(struct roster *r, const Sluice__V1__CloseRound *m);
 // m->incarnation, that is reported. A request that is under way or waits
 // already changes nothing. m->last: the shard answers no worker from the
 // instant on (M1). m->feed: a feed begins at the instant. m->feed is not read
-// where setup.io is NULL. With m->at_round a snapshot of a shard beside a ring
-// is of the state after that round, and waits for it, or for the job's last
-// step; another such request takes its place, and nothing is reported of the
-// one that waited. If that round is past, or another snapshot is being written
-// when it is applied, the request is reported as not written. Nothing is
-// reported of a shard that was dropped or loaded anew meanwhile.
+// where setup.io is NULL, and neither of the two with m->at_round. With
+// m->at_round a snapshot of a shard beside a ring is of the state after that
+// round, and waits for it, or for the job's last step; another such request
+// takes its place, and nothing is reported of the one that waited. If that
+// round is past, or another snapshot is being written when it is applied, the
+// request is reported as not written. Nothing is reported of a shard that was
+// dropped or loaded anew meanwhile.
 void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m);
 // Feeds the admitted shard to the psserver that the message names, and tells
 // the coordinator how that ended, also if it cannot begin; a feed that is under

@@ -341,17 +341,17 @@ void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m)
                                 "this psserver does not hold the shard");
         return;
     }
+    // The same request again: the answer is on its way. With another
+    // incarnation it is another request.
+    if ((h->snapping != NULL && same_wish(&wish, &h->snapping->wish)) ||
+        (h->wanted && same_wish(&wish, &h->wish)))
+        return;
     if (hosted_later(h, m))
         return;
     if (h->snapping == NULL) {
         hosted_start_snapshot(h, wish);
         return;
     }
-    // The same request again: the answer is on its way. With another
-    // incarnation it is another request.
-    if (same_wish(&wish, &h->snapping->wish) ||
-        (h->wanted && same_wish(&wish, &h->wish)))
-        return;
     if (h->wanted) {
         sl_fail(&newer, SL_ECANCELED, "a newer request took its place");
         send_failed(h, h->wish.request, &newer);

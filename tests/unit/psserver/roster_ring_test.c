@@ -181,6 +181,7 @@ TEST(roster_ring, R6_a_snapshot_is_of_the_round_that_it_names)
         hold_round(&s, 1, 2 * (round - 1));
         decide(&s, 1, round);
     }
+    snapshot(&s, 1, 11, 2); // again, while it is being written
     T_EQ(s.request, 0);
     loop_run(s.loop);
     T_EQ(s.request, 11);
