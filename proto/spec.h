@@ -235,9 +235,10 @@ enum spec_staleness_rule { // numbers as in StalenessRule
 #define SPEC_WINDOW_DEFAULT 1024
 #define SPEC_DC_DELAY_MAX 64 // so many copies of the parameters
 
-// Checks names of classes, which are folders: SL_EINVAL for one that no folder
-// can have, that is hidden or stands twice, or for more bytes than
-// SPEC_CLASSES_BYTES; SL_ENOMEM. No name is NULL.
+// Checks names of classes, which are folders: SL_EINVAL, with a text that says
+// data.classes, for one that is not 1 to 255 bytes of UTF-8 without control
+// characters (utf8_plain) and '/', that is hidden or stands twice, or for more
+// bytes than SPEC_CLASSES_BYTES; SL_ENOMEM. No name is NULL.
 enum sl_err spec_check_classes(char *const *names, size_t count,
                                struct sl_error *err);
 

@@ -47,8 +47,9 @@ struct tls_pem {
 // Reads and checks the files of `tls`, the first three of which must be named.
 // SL_EINVAL: a file is not named, or malformed, or over 1 MiB, or they do not
 // belong together; SL_EDENIED: other users may read the key, or our
-// certificate, or every authority of its file, is not valid today; else the
-// error of reading, which names the file; SL_ENOMEM. *out is the caller's
+// certificate, or every authority of its file, is not valid today (a revocation
+// list may be out of date: compare out->crl_ends with the time); else the error
+// of reading, which names the file; SL_ENOMEM. *out is the caller's
 // (tls_pem_release); its old content is not freed.
 enum sl_err tls_load(struct tls_pem *out, const struct rpc_tls *tls,
                      struct sl_error *err);

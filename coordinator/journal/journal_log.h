@@ -53,9 +53,10 @@ struct log_put {
 // value than that of put->version or this one; SL_EUNAVAIL: etcd is full, and
 // w->full is set; SL_EINVAL: more operations than ETCD_OPS, the put included;
 // none of these wrote anything. SL_ETIMEDOUT: no answer came in time, or the
-// leadership ended, so the value may be there or not, as after an error of
-// etcd_get while it was asked again whether etcd is full. Other errors of
-// etcd_txn, after which it is not there.
+// leadership ended, so the value may be there or not. So it may after any error
+// with which etcd, full as it had said, did not say whether the value is there:
+// SL_EUNAVAIL too, and w->full is false then. Other errors of etcd_txn, after
+// which it is not there.
 enum sl_err log_put(struct log_writer *w, const struct log_put *put,
                     struct sl_error *err);
 

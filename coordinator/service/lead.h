@@ -21,8 +21,9 @@
 //
 // Threads  lead_check, lead_stands_by, lead_journal_of: any. The others: the
 //          loop's. Two threads of its own wait for etcd.
-// Memory   strings of the options are copied; etcd and clock are borrowed until
-//          lead_free. No pointer is NULL but where it is said.
+// Memory   strings of the options are copied; etcd, clock and loop are borrowed
+//          until lead_free, `beside` until the journal that was taken is
+//          closed. No pointer is NULL but where it is said.
 // Errors   SL_ENOMEM. While etcd does not answer it is asked again; what cannot
 //          pass (a newer journal, a user that etcd asks for) ends the process.
 #ifndef COORDINATOR_SERVICE_LEAD_H

@@ -107,7 +107,9 @@ struct row_tier {
 // ROW_COLD - 1 hot records. Opens no file yet. Returns SL_OK; SL_ENOMEM leaves
 // the store as it was.
 enum sl_err row_tier_new(struct row_store *s, uint32_t dim, double least_norm);
-// Frees the store's tier with its file; does nothing without one.
+// Frees the store's tier with its file, gives the account back what cold
+// records paid, and takes the store off the account's list; does nothing
+// without a tier.
 void row_tier_free(struct row_store *s);
 
 // Returns the record of a cold number.

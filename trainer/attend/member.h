@@ -103,12 +103,15 @@ void worker_member_done(void *arg, struct lease *l);
 // Asks the coordinator for a map of `job` newer than version `have`. Without a
 // stream nothing is sent: the caller, a sync, asks again.
 void worker_member_want_map(void *arg, uint64_t job, uint64_t have);
-// Sends a heartbeat soon, which reports samples that cannot be read. Does
-// nothing before worker_member_start.
+// Sends a heartbeat before it returns (worker_member_beat), which reports
+// samples that cannot be read. Does nothing before worker_member_start, and
+// without a stream.
 void worker_member_found(void *arg);
 // Notes whether leases can run now, and if not why (copied, behind "its device
-// is lost: "); sends a heartbeat soon. `why` is read only where they cannot.
-// Before worker_member_start nothing is sent.
+// is lost: "); sends a heartbeat before it returns, so the runner's `device`,
+// and `stuck` if a lease hangs, are called in here. `why` is read only where
+// they cannot. Before worker_member_start, and without a stream, nothing is
+// sent.
 void worker_member_able(struct worker_member *m, bool able, const char *why);
 
 // Begins to leave: sends a heartbeat that says so, lets the step under way end,
@@ -120,7 +123,7 @@ void worker_member_drain(struct worker_member *m, const char *why);
 // Ends a drain, and forgets its reason: new leases are taken again, and leases
 // that have not been handed back yet go on, unless their gate is closed
 // already; `drained` is not called for that drain any more. Sends a heartbeat
-// soon, which is all that it does without a drain.
+// before it returns, which is all that it does without a drain.
 void worker_member_stay(struct worker_member *m);
 
 // Closes all gates: leases that run end now, in the midst of a step, and are

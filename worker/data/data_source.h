@@ -118,7 +118,9 @@ enum sl_err data_open_synthetic(struct data **out, const struct data_source *s,
                                 const struct data_want *want,
                                 struct sl_error *err);
 
-// Opens format images: a folder. Lists its files, and reads none of them.
+// Opens format images: a folder. Lists its files, and reads none of them. As
+// data_open has checked, and this does not, a sample has one label (want->rows)
+// and no weight. SL_EINVAL also: s->x is NULL.
 enum sl_err data_open_folder(struct data **out, const struct data_source *s,
                              const struct data_want *want,
                              struct sl_error *err);

@@ -64,7 +64,8 @@ uint64_t team_bytes(const struct team *t);
 // backend says of devices that reach each other. It belongs to the team, which
 // is not NULL here and in the next two.
 const char *team_by(const struct team *t);
-// Returns true if the devices reach each other.
+// Returns true if the devices reach each other: false from team_sever on, which
+// a mate may call at any time.
 bool team_joined(const struct team *t);
 
 // Ends the waits of all devices for each other, as one of them is lost. A mate

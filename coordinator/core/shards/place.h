@@ -64,7 +64,10 @@ void place_note_psservers(struct coord *c);
 // Allows `more` further shards to be asked for, up to PLACE_AHEAD, and asks for
 // shards that were not asked for and have their psservers attached, and new
 // enough (job_shard_able), oldest job first; passes over jobs that are held
-// (memory_holds) or paused by I7.
+// (memory_holds) or paused by I7. Goes on from where the last call stopped, and
+// looks at each shard once, some thousands in a call: one that cannot be asked
+// for at its turn is passed over until place_look, place_member, place_missing,
+// place_moved or place_again.
 void place_more(struct coord *c, uint32_t more);
 
 // Asks for a shard that has another psserver now, or lost its memory: now, if
