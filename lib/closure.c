@@ -136,6 +136,7 @@ enum sl_err closure_open(struct sluice *s, struct lease *l,
 {
     struct sl_error why = SL_ERROR_INIT;
     struct sluice_closure *c = closure_new(s);
+    uint64_t job = l->job; // the lease may be gone after session_done
     enum sl_err rc;
 
     if (c == NULL) {
@@ -151,7 +152,7 @@ enum sl_err closure_open(struct sluice *s, struct lease *l,
     if (rc != SL_OK) {
         lease_fail(l, rc, &why);
         closure_free(c);
-        return sl_fail(err, rc, "job %" PRIu64 ": %s", l->job, why.text);
+        return sl_fail(err, rc, "job %" PRIu64 ": %s", job, why.text);
     }
     // In mode local all shards skip a contribution, or none does.
     c->whole =

@@ -485,6 +485,7 @@ static enum sl_err session_start_ring(struct sluice *s, struct lease *l,
                                       struct sl_error *err)
 {
     struct sl_error why = SL_ERROR_INIT;
+    uint64_t number = l->job; // the lease may be gone after session_done
     struct kept_job *job;
     enum sl_err rc = jobs_take(s, l, &job, &why);
 
@@ -498,7 +499,7 @@ static enum sl_err session_start_ring(struct sluice *s, struct lease *l,
         return SL_OK;
     lease_fail(l, rc, &why);
     session_done(s, l);
-    return sl_fail(err, rc, "job %" PRIu64 ": %s", l->job, why.text);
+    return sl_fail(err, rc, "job %" PRIu64 ": %s", number, why.text);
 }
 
 // One look: a closure, or what is to be said; SL_EBUSY: nothing.
