@@ -290,7 +290,8 @@ static bool host_of(const struct rpc_call *c, char out[64])
     return tcp;
 }
 
-// Under what name its costs are counted. True: it is of our own user.
+// Under what name its costs are counted. True: it is of our own user, as is a
+// call without a core call, which came over a socket of this host.
 static bool serve_limit_name(const struct rpc_call *c,
                              const struct rpc_peer *peer,
                              char out[RPC_LIMIT_WHO])
@@ -303,7 +304,7 @@ static bool serve_limit_name(const struct rpc_call *c,
         snprintf(out, RPC_LIMIT_WHO, "%s", peer->id);
         return false;
     }
-    if (!s->tcp || !host_of(c, host)) {
+    if (!s->tcp || c->call == NULL || !host_of(c, host)) {
         snprintf(out, RPC_LIMIT_WHO, "this host");
         return true;
     }

@@ -82,6 +82,39 @@ TEST(rpc_near, codes_and_texts_come_back_as_they_were_said)
     near_close(&n);
 }
 
+static enum sl_err allow_none(const char *path, const struct rpc_peer *peer,
+                              struct sl_error *err)
+{
+    (void)peer;
+    return sl_fail(err, SL_EDENIED, "%s is not for this peer", path);
+}
+
+// A server with a TCP port names its peers by their addresses; such a call has
+// none.
+TEST(rpc_near, a_call_that_its_peer_may_not_make_is_refused)
+{
+    const struct rpc_server_options options = {.allow = allow_none};
+    const struct rpc_table table = {near_methods, SL_COUNT(near_methods), NULL};
+    char nobody[256];
+    struct world w;
+    struct got g;
+    int fd[2];
+
+    snprintf(nobody, sizeof(nobody), "unix:%s", t_path("nobody"));
+    T_OK(rpc_io_new(&w.io, NULL, t_err()));
+    T_OK(rpc_server_new(&w.server, w.io, &table, 1, &options, t_err()));
+    T_OK(rpc_server_bind(w.server, "127.0.0.1:0", NULL, NULL, t_err()));
+    rpc_server_start(w.server);
+    T_OK(rpc_channel_new(&w.channel, w.io, nobody, NULL, NULL, t_err()));
+    pair(fd);
+    T_OK(rpc_server_adopt(w.server, fd[0], t_err()));
+    T_OK(rpc_channel_adopt(w.channel, fd[1], t_err()));
+    T_FAILS(SL_EDENIED, ask(w.channel, "/t.T/Way", "", 0, &g));
+    T_HAS(g.o.err.text, "/t.T/Way is not for this peer");
+    got_release(&g);
+    world_close(&w);
+}
+
 TEST(rpc_near, an_unknown_method_is_answered)
 {
     struct near n;
