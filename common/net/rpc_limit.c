@@ -177,10 +177,10 @@ static void forget_idle(struct rpc_limit *l, struct rpc_limit_peer *p)
         rpc_limit_peer_forget(l, p);
 }
 
-unsigned rpc_limit_refused(struct rpc_limit *l, const char *who,
+unsigned rpc_limit_refused(struct rpc_limit *l, const char *who, bool trusted,
                            uint64_t now_ms)
 {
-    struct rpc_limit_peer *p = rpc_limit_peer_get(l, who, false);
+    struct rpc_limit_peer *p = rpc_limit_peer_get(l, who, trusted);
     unsigned count;
 
     if (p == NULL)
@@ -194,10 +194,10 @@ unsigned rpc_limit_refused(struct rpc_limit *l, const char *who,
 }
 
 // Marks the peer as used, so that rpc_limit_forget keeps it for a minute.
-bool rpc_limit_denied(struct rpc_limit *l, const char *who, uint64_t now_ms,
-                      unsigned *left_out)
+bool rpc_limit_denied(struct rpc_limit *l, const char *who, bool trusted,
+                      uint64_t now_ms, unsigned *left_out)
 {
-    struct rpc_limit_peer *p = rpc_limit_peer_get(l, who, false);
+    struct rpc_limit_peer *p = rpc_limit_peer_get(l, who, trusted);
 
     if (p == NULL)
         return false;

@@ -125,19 +125,21 @@ void rpc_limit_answer(struct rpc_limit *l, struct rpc_limit_call *call,
 // `call` all zeroes. Does nothing if the call has not entered.
 void rpc_limit_leave(struct rpc_limit *l, struct rpc_limit_call *call);
 
-// Counts a refused call of this peer, for which its record stays a minute.
-// Returns the number of its refusals since the last log line about it, with
-// this one, if a new line is due (RPC_LIMIT_SAY_MS), and counts that as
-// written; else, or when out of memory, 0. `now_ms` is monotonic.
-unsigned rpc_limit_refused(struct rpc_limit *l, const char *who,
+// Counts a refused call of this peer, for which its record, which is made as
+// rpc_limit_enter makes it, stays a minute. Returns the number of its refusals
+// since the last log line about it, with this one, if a new line is due
+// (RPC_LIMIT_SAY_MS), and counts that as written; else, or when out of memory,
+// 0. `now_ms` is monotonic.
+unsigned rpc_limit_refused(struct rpc_limit *l, const char *who, bool trusted,
                            uint64_t now_ms);
 
-// Counts a call that this peer may not make, for which its record stays a
-// minute. Returns true if it may be logged now (LOG_SHARE a minute); *left_out
-// is then the number of such calls since the last line that were not logged.
-// False also when out of memory. `now_ms` is monotonic.
-bool rpc_limit_denied(struct rpc_limit *l, const char *who, uint64_t now_ms,
-                      unsigned *left_out);
+// Counts a call that this peer may not make, for which its record, which is
+// made as rpc_limit_enter makes it, stays a minute. Returns true if it may be
+// logged now (LOG_SHARE a minute); *left_out is then the number of such calls
+// since the last line that were not logged. False also when out of memory.
+// `now_ms` is monotonic.
+bool rpc_limit_denied(struct rpc_limit *l, const char *who, bool trusted,
+                      uint64_t now_ms, unsigned *left_out);
 
 // Frees the records of peers that for RPC_LIMIT_SAY_MS, as it saw them, had no
 // call, denied ones included, and no log line about refusals. Called from time

@@ -329,7 +329,7 @@ static bool serve_enter_limit(struct rpc_call *c, const struct rpc_peer *peer)
     pthread_mutex_lock(&s->limit_lock);
     rc = rpc_limit_enter(&s->limit, &c->limit, who, trusted, &err);
     if (rc != SL_OK)
-        refused = rpc_limit_refused(&s->limit, who, sl_real_ms());
+        refused = rpc_limit_refused(&s->limit, who, trusted, sl_real_ms());
     pthread_mutex_unlock(&s->limit_lock);
     if (rc == SL_OK)
         return true;
@@ -537,12 +537,11 @@ static void note_denied(struct rpc_call *c, const struct rpc_peer *peer,
 {
     struct rpc_server *s = c->lane->server;
     char who[RPC_LIMIT_WHO];
+    bool trusted = serve_limit_name(c, peer, who), says;
     unsigned left_out;
-    bool says;
 
-    (void)serve_limit_name(c, peer, who);
     pthread_mutex_lock(&s->limit_lock);
-    says = rpc_limit_denied(&s->limit, who, sl_real_ms(), &left_out);
+    says = rpc_limit_denied(&s->limit, who, trusted, sl_real_ms(), &left_out);
     pthread_mutex_unlock(&s->limit_lock);
     if (says)
         LOG(WARN, "call refused", "method=%s who=%s why=%s left_out=%u",

@@ -38,13 +38,34 @@ TEST(rpc_limit, what_a_peer_may_not_call_has_so_many_lines)
 
     rpc_limit_init(&l, &small);
     for (unsigned i = 0; i < 1000; i++)
-        lines += rpc_limit_denied(&l, "mallory", 500, &left_out);
+        lines += rpc_limit_denied(&l, "mallory", false, 500, &left_out);
     T_EQ(lines, LOG_SHARE);
-    T_TRUE(rpc_limit_denied(&l, "alice", 500, &left_out)); // has her own
-    T_TRUE(rpc_limit_denied(&l, "mallory", 60500, &left_out));
+    T_TRUE(rpc_limit_denied(&l, "alice", false, 500, &left_out)); // has her own
+    T_TRUE(rpc_limit_denied(&l, "mallory", false, 60500, &left_out));
     T_EQ(left_out, 1000 - LOG_SHARE);
     nothing_is_kept(&l);
     rpc_limit_release(&l);
+}
+
+// Also if its first call is one that it may not make, or is refused.
+TEST(rpc_limit, this_host_has_no_limits_of_one_peer)
+{
+    struct rpc_limit_call c[4] = {{.peer = NULL}};
+    struct rpc_limit l;
+    unsigned left_out;
+
+    for (int first = 0; first < 2; first++) {
+        rpc_limit_init(&l, &small);
+        if (first == 0)
+            T_TRUE(rpc_limit_denied(&l, "this host", true, 500, &left_out));
+        else
+            T_EQ(rpc_limit_refused(&l, "this host", true, 500), 1);
+        for (int i = 0; i < 4; i++)
+            T_OK(rpc_limit_enter(&l, &c[i], "this host", true, t_err()));
+        for (int i = 0; i < 4; i++)
+            rpc_limit_leave(&l, &c[i]);
+        rpc_limit_release(&l);
+    }
 }
 
 TEST(rpc_limit, a_peer_has_so_many_calls_and_all_have_so_many)
@@ -176,11 +197,12 @@ TEST(rpc_limit, the_log_has_a_line_a_minute_about_a_peer)
     struct rpc_limit l;
 
     rpc_limit_init(&l, &small);
-    T_EQ(rpc_limit_refused(&l, "ann", 1000), 1);
+    T_EQ(rpc_limit_refused(&l, "ann", false, 1000), 1);
     for (int i = 0; i < 10; i++)
-        T_EQ(rpc_limit_refused(&l, "ann", 1000 + RPC_LIMIT_SAY_MS - 1), 0);
-    T_EQ(rpc_limit_refused(&l, "ann", 1000 + RPC_LIMIT_SAY_MS), 11);
-    T_EQ(rpc_limit_refused(&l, "bob", 2000), 1);
+        T_EQ(rpc_limit_refused(&l, "ann", false, 1000 + RPC_LIMIT_SAY_MS - 1),
+             0);
+    T_EQ(rpc_limit_refused(&l, "ann", false, 1000 + RPC_LIMIT_SAY_MS), 11);
+    T_EQ(rpc_limit_refused(&l, "bob", false, 2000), 1);
     rpc_limit_forget(&l, 2000 + RPC_LIMIT_SAY_MS);
     T_EQ(l.peers.len, 1); // ann was said later
     rpc_limit_forget(&l, 2000 + 2 * RPC_LIMIT_SAY_MS);
