@@ -221,7 +221,7 @@ void rpc_args_client(struct rpc_args *args, const struct rpc_tuning *tuning,
                      const char *server_name);
 
 // Where a listener's certificates come from. Core asks before each handshake,
-// so it is closed after the server is gone.
+// so it is closed after the server is gone, or once its bind has failed.
 struct rpc_source {
     struct rpc_source *next;
     struct tls_files *files;
@@ -236,8 +236,8 @@ enum sl_err rpc_server_creds(grpc_server_credentials **out,
                              struct rpc_source **source, const char *address,
                              const struct rpc_tls *tls, struct sl_error *err);
 
-// Closes the files of all sources in `list` and frees them, after the server is
-// gone. NULL is allowed.
+// Closes the files of all sources in `list` and frees them, after their
+// listeners are gone. NULL is allowed.
 void rpc_sources_free(struct rpc_source *list);
 
 // Opens the certificate files of a channel to `address`, for tls_files_close.

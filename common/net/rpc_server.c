@@ -156,11 +156,6 @@ enum sl_err rpc_server_bind(struct rpc_server *s, const char *address,
         rc = rpc_server_creds(&creds, &source, address, tls, err);
     if (rc != SL_OK)
         return rc;
-    if (source != NULL) {
-        source->next = s->sources;
-        s->sources = source;
-        rpc_peers_use(s->peers, source);
-    }
     // The mask is the process's, but there is no other way to have the socket
     // file closed to others from its first instant.
     mask = a.unix_path ? umask(0177) : 0;
@@ -168,8 +163,15 @@ enum sl_err rpc_server_bind(struct rpc_server *s, const char *address,
     if (a.unix_path)
         umask(mask);
     grpc_server_credentials_release(creds);
-    if (bound == 0)
+    if (bound == 0) {
+        rpc_sources_free(source); // without a listener core asks it no more
         return rpc_address_diagnose(&a, err);
+    }
+    if (source != NULL) {
+        source->next = s->sources;
+        s->sources = source;
+        rpc_peers_use(s->peers, source);
+    }
     if (!a.unix_path) {
         rpc_socks_port(s->socks, (unsigned)bound);
         s->tcp = true;

@@ -150,6 +150,36 @@ TEST(rpc_tls, an_address_that_no_interface_has)
     secure_close(&s);
 }
 
+static enum sl_err allow_unguarded(const char *path,
+                                   const struct rpc_peer *peer,
+                                   struct sl_error *err)
+{
+    (void)path;
+    return peer->guarded ? sl_fail(err, SL_EAUTH, "show a certificate") : SL_OK;
+}
+
+TEST(rpc_tls, an_address_that_was_not_bound_guards_no_other)
+{
+    const struct rpc_server_options options = {.allow = allow_unguarded};
+    struct rpc_tls tls;
+    struct secure s;
+    char name[100];
+    int port = 0;
+
+    certs_make(make_certs);
+    tls = certs_of("good", "server");
+    T_OK(rpc_io_new(&s.io, NULL, t_err()));
+    T_OK(rpc_server_new(&s.server, s.io, &who_table, 1, &options, t_err()));
+    T_FAILS(SL_EINVAL,
+            rpc_server_bind(s.server, "192.0.2.7:0", &tls, NULL, t_err()));
+    T_OK(rpc_server_bind(s.server, "127.0.0.1:0", NULL, &port, t_err()));
+    rpc_server_start(s.server);
+    snprintf(s.address, sizeof(s.address), "127.0.0.1:%d", port);
+    T_OK(who(&s, NULL, name, t_err()));
+    T_STR(name, "");
+    secure_close(&s);
+}
+
 TEST(rpc_tls, bad_files_are_told_apart)
 {
     struct rpc_tls good, t;
