@@ -15,8 +15,6 @@
 
 enum { WIRE_VARINT = 0, WIRE_64BIT = 1, WIRE_BYTES = 2, WIRE_32BIT = 5 };
 
-#define DEFAULT_MAX_BYTES ((size_t)4 << 20)
-
 struct level {
     const ProtobufCMessageDescriptor *message;
     const uint8_t *end;
@@ -245,7 +243,7 @@ enum sl_err wire_scan_structs(const ProtobufCMessageDescriptor *descriptor,
 {
     static const struct wire_limits defaults;
     const struct wire_limits *l = limits ? limits : &defaults;
-    size_t max_bytes = l->max_bytes ? l->max_bytes : DEFAULT_MAX_BYTES;
+    size_t max_bytes = l->max_bytes ? l->max_bytes : WIRE_MAX_BYTES;
     struct wire_scanner s = {.at = bytes, .start = bytes, .err = err};
     enum sl_err rc;
 

@@ -30,8 +30,10 @@
 
 #define WIRE_MAX_FIELDS ((size_t)262144)
 
+#define WIRE_MAX_BYTES ((size_t)4 << 20)
+
 struct wire_limits {
-    size_t max_bytes;   // 0: 4 MiB
+    size_t max_bytes;   // 0: WIRE_MAX_BYTES
     unsigned max_depth; // 0: WIRE_MAX_DEPTH, also the largest value
     size_t max_fields;  // fields and elements at all levels; 0: WIRE_MAX_FIELDS
 };
@@ -91,8 +93,8 @@ enum sl_err wire_unpack_checked(ProtobufCMessage **out,
                                 struct sl_error *err);
 
 // Unpacks slices in the same way; none are an empty message. Several are first
-// copied together, in the arena, whose budget is raised for that up to
-// limits->max_bytes (SL_ERANGE beyond, which is not counted then; SL_ENOMEM).
+// copied together, unless they are over limits->max_bytes: in the arena, whose
+// budget is raised for that. SL_ENOMEM.
 enum sl_err wire_unpack_slices(ProtobufCMessage **out, struct wire_arena *arena,
                                const ProtobufCMessageDescriptor *descriptor,
                                const struct sl_slices *slices,
