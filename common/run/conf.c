@@ -286,9 +286,9 @@ static char *conf_trim(char *text)
 {
     size_t n;
 
-    text += strspn(text, " \t\r");
+    text += strspn(text, CONF_BLANKS);
     n = strlen(text);
-    while (n > 0 && strchr(" \t\r", text[n - 1]) != NULL)
+    while (n > 0 && strchr(CONF_BLANKS, text[n - 1]) != NULL)
         text[--n] = '\0';
     return text;
 }

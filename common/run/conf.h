@@ -165,10 +165,9 @@ enum sl_err conf_read_number(const struct conf_key *key, const char *text,
 enum sl_err conf_help(struct buf *out, const struct conf *c);
 
 // Appends every key of the tables with its value and origin, as a file that
-// --config reads back; unset keys are comments, and so are secrets, without
-// their value. The words of a MULTI key stand in one line, joined by commas,
-// which reads back as one word; a value with a line break, with blanks at its
-// ends, or in quotes reads back otherwise. SL_ENOMEM.
+// --config reads back: each word of a MULTI key has a line, and a value with
+// blanks at its ends, or in quotes, stands in quotes. Unset keys are comments;
+// so are secrets, and values with a line break, without the value. SL_ENOMEM.
 enum sl_err conf_print(struct buf *out, const struct conf *c);
 
 // Appends the line of --version: "psserver (sluice) VERSION". SL_ENOMEM.

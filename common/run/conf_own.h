@@ -10,6 +10,8 @@
 
 #include "common/run/conf.h"
 
+#define CONF_BLANKS " \t\r" // dropped around a line, a name and a value
+
 // A key and its value.
 struct conf_value {
     const struct conf_key *key;

@@ -149,6 +149,28 @@ enum sl_err conf_help(struct buf *out, const struct conf *c)
     return rc;
 }
 
+// Appends a value as the file's reader takes it back: that drops blanks around
+// a value, then a pair of quotes. A value with a line break becomes a comment.
+static enum sl_err conf_print_value(struct buf *out, const struct conf_value *v,
+                                    const char *text)
+{
+    const char *origin = conf_origin_name(v->origin), *name = v->key->name;
+    const char *quote = "";
+    size_t n = strlen(text);
+
+    if (strchr(text, '\n') != NULL)
+        return buf_appendf(out,
+                           "# %s\n# %s = (a value with a line break, which no "
+                           "file can have)\n",
+                           origin, name);
+    if (n > 0 && (strchr(CONF_BLANKS, text[0]) != NULL ||
+                  strchr(CONF_BLANKS, text[n - 1]) != NULL ||
+                  (n >= 2 && text[0] == '"' && text[n - 1] == '"')))
+        quote = "\"";
+    return buf_appendf(out, "# %s\n%s = %s%s%s\n", origin, name, quote, text,
+                       quote);
+}
+
 // Can be read back as a file. The origin is a comment on a line of its own,
 // since a value may hold '#'.
 enum sl_err conf_print(struct buf *out, const struct conf *c)
@@ -168,9 +190,11 @@ enum sl_err conf_print(struct buf *out, const struct conf *c)
         else if (v->key->secret)
             rc = buf_appendf(out, "# %s\n# %s = (set)\n",
                              conf_origin_name(v->origin), name);
-        else
-            rc = buf_appendf(out, "# %s\n%s = %s\n",
-                             conf_origin_name(v->origin), name, v->text);
+        else if (v->key->kind != CONF_MULTI)
+            rc = conf_print_value(out, v, v->text);
+        else // one line for each word: they add, and may hold commas
+            for (size_t k = 0; k < v->list_count && rc == SL_OK; k++)
+                rc = conf_print_value(out, v, v->list[k]);
     }
     return rc;
 }

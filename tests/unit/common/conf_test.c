@@ -301,6 +301,64 @@ TEST(conf, print_shows_origins_and_no_secret_and_reads_back)
     conf_free(again);
 }
 
+// Prints `c` and reads the text as a file into a conf, which is returned.
+static struct conf *read_back(const struct conf *c, struct buf *out)
+{
+    struct conf *again = fresh();
+
+    buf_reset(out);
+    T_OK(conf_print(out, c));
+    T_OK(fs_write_durable(fs_posix(), t_path("c"), out->data, out->len,
+                          t_err()));
+    T_OK(load(again, NULL, t_err(), WORDS("--config", t_path("c"))));
+    return again;
+}
+
+TEST(conf, any_value_of_one_line_reads_back_as_it_was)
+{
+    static const char *const values[] = {
+        "abc",    " abc", "abc\t",     "abc\r", "\"ab\"", " \"ab\" ",
+        "\"\"\"", "\"ab", "a = \"b\"", "# ab",  "   ",    "=\"\""};
+    struct buf out = BUF_INIT;
+
+    for (size_t i = 0; i < SL_COUNT(values); i++) {
+        struct conf *c = fresh(), *again;
+
+        T_OK(load(c, NULL, t_err(),
+                  WORDS("--bind", values[i], "--set", values[i], "--set", "",
+                        "--set", "d, e", "--hosts", values[i])));
+        again = read_back(c, &out);
+        T_STR(conf_str(again, "bind"), values[i]);
+        T_EQ(conf_list_count(again, "set"), 3);
+        T_STR(conf_list_at(again, "set", 0), values[i]);
+        T_STR(conf_list_at(again, "set", 1), "");
+        T_STR(conf_list_at(again, "set", 2), "d, e");
+        T_EQ(conf_list_count(again, "hosts"), 1);
+        T_STR(conf_list_at(again, "hosts", 0), values[i]);
+        conf_free(c);
+        conf_free(again);
+    }
+    buf_release(&out);
+}
+
+TEST(conf, a_value_with_a_line_break_is_printed_as_a_comment)
+{
+    char *env[] = {(char *)"SLUICE_BIND=abc\nworkers = 9", NULL};
+    struct conf *c = fresh(), *again;
+    struct buf out = BUF_INIT;
+
+    T_OK(load(c, env, t_err(), WORDS("--set", "a\nworkers = 8", "--set", "b")));
+    again = read_back(c, &out);
+    T_HAS(buf_text(&out), "# environment\n# bind = (a value with a line break");
+    T_EQ(conf_int(again, "workers"), 2);
+    T_STR(conf_str(again, "bind"), "127.0.0.1:0");
+    T_EQ(conf_list_count(again, "set"), 1);
+    T_STR(conf_list_at(again, "set", 0), "b");
+    buf_release(&out);
+    conf_free(c);
+    conf_free(again);
+}
+
 TEST(conf, an_earlier_table_wins)
 {
     static const struct conf_key more[] = {
