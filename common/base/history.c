@@ -21,8 +21,8 @@ static struct {
     pthread_mutex_t lock; // the order of seq is that of the file
     unsigned long long seq;
     int fd;
-    int bytes_fd; // of payloads; -1: they are not kept
-    long long bytes_end;
+    int bytes_fd;        // of payloads; -1: they are not kept
+    long long bytes_end; // of their file
     char role[64], node[64];
 } shared = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1, .bytes_fd = -1};
 
@@ -56,8 +56,13 @@ void history_open(const char *role, const char *node)
     snprintf(shared.role, sizeof(shared.role), "%s", role);
     snprintf(shared.node, sizeof(shared.node), "%s", node);
     shared.fd = history_open_file(folder, "jsonl");
-    if (payloads != NULL && strcmp(payloads, "1") == 0)
-        shared.bytes_fd = history_open_file(folder, "payloads");
+    if (payloads == NULL || strcmp(payloads, "1") != 0)
+        return;
+    shared.bytes_fd = history_open_file(folder, "payloads");
+    // An earlier process of this number may have written to it.
+    shared.bytes_end = (long long)lseek(shared.bytes_fd, 0, SEEK_END);
+    if (shared.bytes_end < 0)
+        history_exit("payloads: their file has no end");
 }
 
 // Writes one piece to the side file, whole.

@@ -188,6 +188,37 @@ TEST(history, payloads_are_kept_where_their_event_says)
     T_STR(text, "ababcde");
 }
 
+static void keep_another_payload(const char *folder)
+{
+    const struct sl_slice piece = {(const uint8_t *)"fg", 2};
+    struct sl_slices whole = slices_one(&piece);
+    char path[400];
+    int fd;
+
+    // What an earlier process with this one's number left.
+    snprintf(path, sizeof(path), "%s/again-%d.payloads", folder, (int)getpid());
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0 || write(fd, "abcde", 5) != 5)
+        _exit(2);
+    close(fd);
+    setenv("SLUICE_HISTORY", folder, 1);
+    setenv("SLUICE_HISTORY_PAYLOADS", "1", 1);
+    history_open("again", "node");
+    _exit(history_bytes(&whole) == 5 && history_bytes(&whole) == 7 ? 0 : 1);
+}
+
+TEST(history, payloads_follow_those_of_an_earlier_process_of_that_number)
+{
+    const char *folder = t_tmpdir(); // the parent's
+    int status = 1;
+    pid_t pid = fork();
+
+    if (pid == 0)
+        keep_another_payload(folder);
+    T_EQ(waitpid(pid, &status, 0), pid);
+    T_EQ(status, 0);
+}
+
 static void write_history(const char *folder)
 {
     setenv("SLUICE_HISTORY", folder, 1);
