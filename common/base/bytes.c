@@ -7,11 +7,12 @@
 
 double bytes_in_unit(uint64_t bytes, const char **unit)
 {
-    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    static const char *const units[] = {"KiB", "MiB", "GiB",
+                                        "TiB", "PiB", "EiB"};
     double value = (double)bytes / 1024;
     unsigned i = 0;
 
-    for (; value >= 1024 && i < 3; i++)
+    for (; value >= 1024; i++)
         value /= 1024;
     *unit = units[i];
     return value;

@@ -12,8 +12,8 @@
 #define BYTES_TEXT 32
 
 // Returns `bytes` as a number of *unit, and sets *unit to the largest of "KiB",
-// "MiB", "GiB" and "TiB" in which the number is 1 or more; below 1 KiB to
-// "KiB". *unit is static text.
+// "MiB", "GiB", "TiB", "PiB" and "EiB" in which the number is 1 or more; below
+// 1 KiB to "KiB". *unit is static text.
 double bytes_in_unit(uint64_t bytes, const char **unit);
 
 // Writes `bytes` to `out` in the largest unit of which there is one, with four

@@ -15,8 +15,10 @@ TEST(bytes, are_said_in_the_largest_unit_that_they_fill)
                {600 << 10, "600 KiB"},
                {1536 << 10, "1.5 MiB"},
                {UINT64_C(2) << 30, "2 GiB"},
-               {UINT64_C(5) << 50, "5120 TiB"},
-               {UINT64_MAX, "1.678e+07 TiB"}};
+               {UINT64_C(3) << 40, "3 TiB"},
+               {UINT64_C(5) << 50, "5 PiB"},
+               {UINT64_C(1) << 60, "1 EiB"},
+               {UINT64_MAX, "16 EiB"}};
     char text[BYTES_TEXT];
 
     for (size_t i = 0; i < SL_COUNT(all); i++)
