@@ -76,7 +76,6 @@ struct serve_stream {
     struct rpc_server *server;
     struct rpc_stream *stream;
     const char *path;
-    bool told; // it ends: its bearer's certificate was revoked
 };
 
 struct rpc_server {
