@@ -175,8 +175,9 @@ void rpc_socks_port(struct rpc_socks *socks, unsigned port);
 
 // Counts this process's open connections to these ports, of each host and of
 // all. Shuts down those above a limit that were not there at the last look, and
-// logs it, of the host of the last such line again only after RPC_LIMIT_SAY_MS.
-// Does nothing without a port. Threads: one at a time.
+// logs it, at most LOG_SHARE times a minute, and of the host of the last such
+// line again only after RPC_LIMIT_SAY_MS. Does nothing without a port. Threads:
+// one at a time.
 void rpc_socks_look(struct rpc_socks *socks);
 
 #endif

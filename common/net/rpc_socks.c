@@ -44,7 +44,8 @@ struct rpc_socks {
     struct {
         struct in6_addr host;
         uint64_t at_ms;
-    } said; // the last line of the log
+    } said;                 // the last line of the log
+    struct log_share lines; // about all hosts
 };
 
 struct rpc_socks *rpc_socks_new(const struct rpc_limits *most)
@@ -171,14 +172,17 @@ static void rpc_socks_warn(struct rpc_socks *s, const struct sock *one,
     uint64_t now = sl_real_ms();
     char host[INET6_ADDRSTRLEN] = "?";
     bool same = memcmp(&s->said.host, &one->host, sizeof(one->host)) == 0;
+    unsigned left_out;
 
     if (s->said.at_ms != 0 && now - s->said.at_ms < RPC_LIMIT_SAY_MS && same)
+        return;
+    if (!log_share(&s->lines, LOG_SHARE, now, &left_out))
         return;
     s->said.at_ms = now;
     s->said.host = one->host;
     (void)inet_ntop(AF_INET6, &one->host, host, sizeof(host));
     LOG(WARN, "too many connections; closing new ones",
-        "host=%s most=%u flag=%s", host, most, flag);
+        "host=%s most=%u flag=%s left_out=%u", host, most, flag, left_out);
 }
 
 static bool sock_is_same_host(const struct sock *a, const struct sock *b)
