@@ -264,9 +264,9 @@ struct s3_upload {
 // s3_upload_end in every case, also after an error, when no part may be sent.
 enum sl_err s3_upload_begin(struct s3_upload *u, struct s3 *s,
                             const struct s3_name *name, struct sl_error *err);
-// Sends part `number` (from 1, in any order, each once) of `n` bytes, of an
-// upload that was begun. SL_ERANGE if it is 0 or above 10000. After an error it
-// may be sent again.
+// Sends part `number` (from 1, in any order) of `n` bytes, of an upload that
+// was begun. SL_ERANGE if it is 0 or above 10000. It may be sent again, after
+// an error or instead of what was sent before.
 enum sl_err s3_upload_part(struct s3_upload *u, unsigned number,
                            const void *bytes, size_t n, struct sl_error *err);
 

@@ -55,24 +55,26 @@ static bool is_etag(const char *text)
 static enum sl_err keep_etag(struct s3_upload *u, unsigned number,
                              const struct s3_answer *a, struct sl_error *err)
 {
-    char etag[S3_ETAG];
+    char etag[S3_ETAG], *copy;
     char **more;
 
     if (!web_header(&a->web, "ETag", etag, sizeof(etag)) || !is_etag(etag))
         return sl_fail(err, SL_ECORRUPT, "s3://%s/%s: a part got no ETag",
                        u->name.bucket, u->name.key);
-    if (number > u->count) {
-        more = sl_realloc_array(u->etag, number, sizeof(*more));
-        if (more == NULL)
-            return sl_fail(err, SL_ENOMEM, "out of memory for an upload");
-        u->etag = more;
-        while (u->count < number)
-            u->etag[u->count++] = NULL;
+    copy = sl_strdup(etag);
+    more = copy != NULL && number > u->count
+               ? sl_realloc_array(u->etag, number, sizeof(*more))
+               : u->etag;
+    if (copy == NULL || more == NULL) {
+        sl_free(copy);
+        return sl_fail(err, SL_ENOMEM, "out of memory for an upload");
     }
-    u->etag[number - 1] = sl_strdup(etag);
-    return u->etag[number - 1] != NULL
-               ? SL_OK
-               : sl_fail(err, SL_ENOMEM, "out of memory for an upload");
+    u->etag = more;
+    while (u->count < number)
+        u->etag[u->count++] = NULL;
+    sl_free(u->etag[number - 1]); // the part was sent before
+    u->etag[number - 1] = copy;
+    return SL_OK;
 }
 
 enum sl_err s3_upload_part(struct s3_upload *u, unsigned number,

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which file system a store is of, and which keys are taken. Nobody is asked:
-// tests/system/store_test.py does that.
+// Which file system a store is of, and which keys are taken. No service is
+// asked, but for a child that answers: tests/system/store_test.py does that.
 #include "host/store/store.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/base/mem.h"
 #include "host/store/credentials_inner.h"
@@ -131,6 +136,79 @@ TEST(store, requests_that_cannot_be_are_not_sent)
     T_OK(fs_open(fs, &file, "s3://bucket/a", FS_WRITE, t_err()));
     T_FAILS(SL_EINVAL, fs_commit(file, "s3://bucket", &err));
     T_FAILS(SL_EINVAL, fs_unlink(fs, "s3://bucket/", &err));
+}
+
+// Answers `count` requests with a body of one byte, as S3 answers for a part,
+// each on a connection of its own, and ends the process.
+static void answer_parts(int listener, int count)
+{
+    static const char answer[] = "HTTP/1.1 200 OK\r\nETag: \"e\"\r\n"
+                                 "Content-Length: 0\r\n"
+                                 "Connection: close\r\n\r\n";
+
+    alarm(60);
+    for (; count > 0; count--) {
+        int fd = accept(listener, NULL, NULL);
+        char text[8192];
+        ssize_t n = 1;
+        size_t len = 0;
+        const char *end = NULL;
+
+        while (n > 0 && (end == NULL || end + 4 == text + len)) {
+            n = read(fd, text + len, sizeof(text) - len);
+            len += n > 0 ? (size_t)n : 0;
+            end = memmem(text, len, "\r\n\r\n", 4);
+        }
+        if (n <= 0 || write(fd, answer, sizeof(answer) - 1) < 0)
+            _exit(1);
+        close(fd);
+    }
+    _exit(0);
+}
+
+// As in a file that is published again after that has failed.
+TEST(store, a_part_that_is_sent_again_takes_no_more_memory)
+{
+    struct s3_upload upload = {.name = {"bucket", "key", false}, .id = "id"};
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), status = 1;
+    struct store_setup setup = {.region = "here"};
+    socklen_t size = sizeof(at);
+    struct fs *fs = NULL;
+    char endpoint[64];
+    uint64_t live;
+    pid_t pid;
+
+    nothing_set();
+    if (!web_known())
+        T_SKIP("built without libcurl");
+    setenv("AWS_ACCESS_KEY_ID", "ENV", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "s", 1);
+    setenv("no_proxy", "*", 1);
+    T_ASSERT(bind(listener, (struct sockaddr *)&at, size) == 0);
+    T_ASSERT(listen(listener, 8) == 0);
+    T_ASSERT(getsockname(listener, (struct sockaddr *)&at, &size) == 0);
+    pid = fork();
+    if (pid == 0)
+        answer_parts(listener, 2);
+    snprintf(endpoint, sizeof(endpoint), "http://127.0.0.1:%d",
+             ntohs(at.sin_port));
+    setup.endpoint = endpoint;
+    T_OK(store_fs(&fs, "s3://bucket/a", &setup, t_err()));
+    upload.s = s3_of(fs);
+    T_OK(s3_upload_part(&upload, 1, "x", 1, t_err()));
+    live = sl_mem_live();
+    T_OK(s3_upload_part(&upload, 1, "x", 1, t_err()));
+    T_EQ(sl_mem_live(), live);
+    T_EQ(upload.count, 1);
+    T_STR(upload.etag[0], "\"e\"");
+    T_EQ(waitpid(pid, &status, 0), pid);
+    T_EQ(status, 0);
+    upload.id = NULL; // nobody is there to end it
+    s3_upload_end(&upload);
+    close(listener);
+    nothing_set();
 }
 
 // A file that is being written can be neither read nor mapped: S3 has no bytes
