@@ -22,14 +22,23 @@ static void read_boot_id(char *out, size_t space)
     out[strcspn(out, "\n")] = '\0';
 }
 
-// Fills *err with the process that holds the lock: the kernel knows its pid,
-// except in another pid namespace (l_pid is 0 then); the file has its own line.
-static enum sl_err held(int fd, const char *path, const struct flock *lock,
-                        struct sl_error *err)
+// Fills *err with why fcntl gave no lock (errno). If another process holds it,
+// with that: the kernel knows its pid, except in another pid namespace (l_pid
+// is 0 then); the file has its own line.
+static enum sl_err statelock_refuse(int fd, const char *path,
+                                    struct flock *lock, struct sl_error *err)
 {
     char text[TEXT_MAX_BYTES];
-    ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+    ssize_t n;
 
+    if (errno != EAGAIN && errno != EACCES)
+        return sl_fail(err, sl_err_from_errno(errno), "%s: lock: %s", path,
+                       strerror(errno));
+    // Since then it may have been let go; then l_type says so, and l_pid is
+    // what we put there.
+    if (fcntl(fd, F_GETLK, lock) != 0 || lock->l_type == F_UNLCK)
+        lock->l_pid = 0;
+    n = pread(fd, text, sizeof(text) - 1, 0);
     text[n > 0 ? n : 0] = '\0';
     text[strcspn(text, "\n")] = '\0';
     return sl_fail(err, SL_EBUSY,
@@ -71,11 +80,7 @@ enum sl_err statelock_take(struct statelock *l, const char *folder,
         return sl_fail(err, sl_err_from_errno(errno), "%s: open: %s", path,
                        strerror(errno));
     if (fcntl(fd, F_SETLK, &lock) != 0) {
-        // Between the two calls it may have been let go; then l_type says so,
-        // and l_pid is what we put there.
-        if (fcntl(fd, F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK)
-            lock.l_pid = 0;
-        rc = held(fd, path, &lock, err);
+        rc = statelock_refuse(fd, path, &lock, err);
         close(fd);
         return rc;
     }

@@ -26,7 +26,7 @@ struct statelock {
 
 // Locks `folder`/lock and writes pid and boot id to it; makes the file, but not
 // the folder. *l holds no lock before, and this process none of that file.
-// SL_EBUSY: held by another process, or the file system gives no lock.
+// SL_EBUSY: held by another process.
 enum sl_err statelock_take(struct statelock *l, const char *folder,
                            struct sl_error *err);
 // Drops the lock and leaves the file. A lock not held is allowed.
