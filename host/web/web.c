@@ -137,7 +137,7 @@ static void set_what(CURL *c, const struct web_ask *ask,
     curl_easy_setopt(c, CURLOPT_HEADERDATA, call);
 }
 
-// Until the call has ended; false: it was left.
+// Until the call has ended; false: it was left, or curl failed (*code).
 static bool perform(struct web *w, const struct web_ask *ask, CURLMcode *code)
 {
     int running = 1;
@@ -257,7 +257,8 @@ void web_call(struct web *w, const struct web_ask *ask, struct web_answer *out)
     else if (perform(w, ask, &code))
         web_read_result(w, &call, said);
     else
-        snprintf(out->why, sizeof(out->why), "left");
+        snprintf(out->why, sizeof(out->why), "%s",
+                 code == CURLM_OK ? "left" : curl_multi_strerror(code));
     if (call.c != NULL)
         curl_multi_remove_handle(w->multi, call.c);
     curl_easy_cleanup(call.c);
