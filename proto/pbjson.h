@@ -43,6 +43,10 @@
 // replaced.
 enum sl_err pbjson_write(json_t **out, const ProtobufCMessage *msg);
 
+// Returns a JSON string of `text`, a new reference (json_decref); bytes that
+// are not UTF-8 are replaced, each by U+FFFD. NULL: no memory.
+json_t *pbjson_string(const char *text);
+
 // Makes a message of the descriptor's type from `value`. `where` comes first in
 // errors: the file; NULL is allowed. A `value` that is no object, or NULL, is
 // SL_EINVAL. Rules beyond the type of each field are not checked.

@@ -30,7 +30,7 @@ const char *pbjson_enum(char out[PBJSON_ENUM_TEXT],
     return out;
 }
 
-static json_t *write_string(const char *text)
+json_t *pbjson_string(const char *text)
 {
     size_t len = strlen(text), n;
     struct buf mended = BUF_INIT;
@@ -101,7 +101,7 @@ static json_t *pbjson_write_value(const ProtobufCFieldDescriptor *f,
     case PROTOBUF_C_TYPE_MESSAGE:
         return pbjson_write_message(*(ProtobufCMessage *const *)at);
     case PROTOBUF_C_TYPE_STRING:
-        return write_string(*(char *const *)at);
+        return pbjson_string(*(char *const *)at);
     case PROTOBUF_C_TYPE_BYTES:
         return write_bytes(at);
     case PROTOBUF_C_TYPE_DOUBLE:

@@ -159,9 +159,10 @@ void actions_list(void *arg, const struct http_request *q,
     if (rc == SL_OK)
         rc = check_admin(&who, &peer, &err);
     if (rc == SL_OK) {
-        answer_json(a, json_pack("{s:o, s:s, s:s, s:I}", "actions", names,
+        answer_json(a, json_pack("{s:o, s:s, s:o, s:I}", "actions", names,
                                  "role", access_role_name(who.role), "name",
-                                 who.name, "ends_unix", (json_int_t)ends));
+                                 pbjson_string(who.name), "ends_unix",
+                                 (json_int_t)ends));
         return;
     }
     json_decref(names);

@@ -94,5 +94,5 @@ void answer_error(struct http_answer *a, enum sl_err rc, const char *why)
                 : rc == SL_ESTATE || rc == SL_ESTALE   ? 409
                 : rc == SL_EUNAVAIL || rc == SL_ENOMEM ? 503
                                                        : 500;
-    answer_json(a, json_pack("{s:s}", "error", why));
+    answer_json(a, json_pack("{s:o}", "error", pbjson_string(why)));
 }

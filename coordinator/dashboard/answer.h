@@ -43,11 +43,10 @@ void answer_json(struct http_answer *a, json_t *object);
 // frees it.
 void answer_message(struct http_answer *a, ProtobufCMessage *message);
 
-// Answers with {"error": why}, which is copied and in UTF-8 (another text makes
-// it 503, as for want of memory), and the HTTP status of rc: 404
-// for SL_ENOENT, 400 for SL_EINVAL and SL_ERANGE, 401 for SL_EAUTH, 403 for
-// SL_EDENIED, 409 for SL_ESTATE and SL_ESTALE, 503 for SL_EUNAVAIL and
-// SL_ENOMEM, 500 for a code without one.
+// Answers with {"error": why}, which is copied (bytes that are not UTF-8 are
+// replaced), and the HTTP status of rc: 404 for SL_ENOENT, 400 for SL_EINVAL
+// and SL_ERANGE, 401 for SL_EAUTH, 403 for SL_EDENIED, 409 for SL_ESTATE and
+// SL_ESTALE, 503 for SL_EUNAVAIL and SL_ENOMEM, 500 for a code without one.
 void answer_error(struct http_answer *a, enum sl_err rc, const char *why);
 
 #endif

@@ -48,3 +48,30 @@ TEST(answer, has_all_of_its_lists_or_is_none)
     T_EQ(a.status, 503);
     buf_release(&a.body);
 }
+
+// A text of a request, as in /api/v1/jobs/%FF, and one that is cut within a
+// character.
+TEST(answer, an_error_may_have_any_bytes)
+{
+    static const struct {
+        const char *why, *said;
+    } rows[] = {
+        {"no job 'a'", "no job 'a'"},
+        {"no job '\xff'", "no job '\xef\xbf\xbd'"},
+        {"no job 'x\xc3", "no job 'x\xef\xbf\xbd"},
+        {"", ""},
+    };
+
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        struct http_answer a = {.status = 200};
+        json_t *said;
+
+        answer_error(&a, SL_ENOENT, rows[i].why);
+        T_EQ(a.status, 404);
+        T_STR(a.type, "application/json");
+        said = json_loads(buf_text(&a.body), 0, NULL);
+        T_STR(json_string_value(json_object_get(said, "error")), rows[i].said);
+        json_decref(said);
+        buf_release(&a.body);
+    }
+}
