@@ -177,7 +177,8 @@ static void pump_resume(struct sluice_tasks *t)
 
 // What an earlier process left is as if it were accepted from us.
 static enum sl_err take_over(struct sluice_tasks *t,
-                             const Sluice__V1__TaskScheduled *m)
+                             const Sluice__V1__TaskScheduled *m,
+                             struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
 
@@ -188,7 +189,9 @@ static enum sl_err take_over(struct sluice_tasks *t,
         if (a == NULL || !numbers_add(&t->left, m->left[i]) ||
             map_put(&t->shared.alive, m->left[i], a) != SL_OK) {
             sl_free(a);
-            rc = SL_ENOMEM;
+            rc = sl_fail(err, SL_ENOMEM,
+                         "no memory for the tasks that an earlier process "
+                         "left");
             break;
         }
         a->number = m->left[i];
@@ -281,11 +284,11 @@ static void on_scheduled(void *arg, enum sl_err rc, const struct sl_error *err,
     }
     t->incarnation = m->incarnation;
     if (!is_resumed(t)) {
-        struct sl_error none = SL_ERROR_INIT;
+        struct sl_error why = SL_ERROR_INIT;
 
-        rc = take_over(t, m);
+        rc = take_over(t, m, &why);
         if (rc != SL_OK)
-            tasks_break_off(t, rc, &none);
+            tasks_break_off(t, rc, &why);
         tasks_pump(t);
         return;
     }
