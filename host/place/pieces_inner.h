@@ -68,7 +68,7 @@ bool room_make(struct pieces *p);
 
 // Locks an open file, for which another process is waited for patience_ms at
 // most and as long as leave(arg), not NULL, is false. Returns false if it is
-// not locked.
+// not locked; errno is flock's then, unless leave(arg) changes it.
 bool pieces_lock(const struct pieces *p, int fd, bool (*leave)(void *arg),
                  void *arg);
 // Returns true while the cache is off, and takes no pieces.

@@ -74,19 +74,24 @@ static bool leave_never(void *arg)
 }
 
 // Locks the account against other threads, then against other processes. One of
-// these may stand still with it: false then, and the cache is off.
+// these may stand still with it, or the system gives no lock: false then, and
+// the cache is off.
 static bool account_lock(struct pieces *p)
 {
+    int failed;
     bool off;
 
     pthread_mutex_lock(&p->lock);
     off = pieces_off(p); // another thread may have waited in vain
     if (!off && pieces_lock(p, p->account, leave_never, NULL))
         return true;
+    failed = errno;
     pthread_mutex_unlock(&p->lock);
-    if (off)
-        return false;
-    pieces_turn_off(p, "another process has the account of the cache locked");
+    if (!off && (failed == EWOULDBLOCK || failed == EINTR))
+        pieces_turn_off(p,
+                        "another process has the account of the cache locked");
+    else if (!off)
+        pieces_turn_off(p, strerror(failed));
     return false;
 }
 

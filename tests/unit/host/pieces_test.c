@@ -4,6 +4,7 @@
 #include "host/place/pieces_inner.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/base/mem.h"
+#include "common/run/log.h"
 #include "tests/harness/t.h"
 
 #define HEAD PIECES_HEAD
@@ -376,6 +378,31 @@ TEST(pieces, a_process_that_stands_still_holds_up_nobody)
     T_EQ(exit_of(pid), 0);
     p->off_until_ms = 0;
     T_TRUE(put(p, 2, 10));
+    pieces_free(p);
+}
+
+static void find_words(void *arg, enum log_level level, const char *line,
+                       size_t len)
+{
+    const char *words = strerror(EBADF);
+
+    (void)level;
+    *(bool *)arg |= memmem(line, len, words, strlen(words)) != NULL;
+}
+
+TEST(pieces, an_account_that_cannot_be_locked_is_told_with_the_reason)
+{
+    struct pieces *p = opened(PIECES_LEAST);
+    int account = p->account;
+    bool told = false;
+
+    p->account = -1;
+    log_set_sink(find_words, &told);
+    T_FALSE(room_take(p, 10));
+    log_set_sink(NULL, NULL);
+    T_TRUE(pieces_off(p));
+    T_TRUE(told);
+    p->account = account;
     pieces_free(p);
 }
 
