@@ -48,8 +48,9 @@ static enum sl_err print_json(const struct findings *f, struct sl_error *err)
     for (size_t i = 0; i < f->count; i++)
         failed |= json_array_append_new(
             list,
-            json_pack("{s:s, s:s, s:s}", "level", level_names[f->list[i].level],
-                      "what", f->list[i].what, "text", f->list[i].text));
+            json_pack("{s:s, s:s, s:o}", "level", level_names[f->list[i].level],
+                      "what", f->list[i].what, "text",
+                      pbjson_string(f->list[i].text)));
     if (failed != 0) {
         json_decref(list);
         return sl_no_memory(err);

@@ -191,6 +191,24 @@ TEST(out, a_list_is_one_document_or_a_line_each)
     T_FALSE(o.json);
 }
 
+// As of the name of a file.
+TEST(out, a_finding_may_have_any_bytes)
+{
+    const struct out json = {.form = OUT_JSON, .json = true};
+    struct buf got = BUF_INIT;
+    struct findings f = {0};
+    enum sl_err rc;
+
+    finding(&f, FINDING_BAD, "place", "no file '\xff'");
+    catch_begin();
+    rc = findings_print(&f, &json, NULL);
+    catch_end(&got);
+    T_OK(rc);
+    T_HAS(buf_text(&got), "no file '\xef\xbf\xbd'");
+    findings_release(&f);
+    buf_release(&got);
+}
+
 TEST(out, findings_are_printed_all_or_none)
 {
     const struct out json = {.form = OUT_JSON, .json = true};
