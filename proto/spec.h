@@ -281,6 +281,10 @@ bool spec_any_delay(const Sluice__V1__TrainSpec *train);
 // the result counts what no psserver keeps.
 uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec);
 
+// Returns true if the replicas of a checked spec's shards may lack what was
+// answered (placement.replicate: follow).
+bool spec_follows(const Sluice__V1__PlacementSpec *placement);
+
 // ---- precision
 
 // How workers compute (TrainSpec.precision).

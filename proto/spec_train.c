@@ -531,7 +531,13 @@ static const char *const partitioner_fields[] = {
 };
 
 static const char *const placement_moves[] = {"auto", "manual"};
-static const char *const replicates[] = {"ack"};
+static const char *const replicates[] = {"ack", "follow"};
+
+bool spec_follows(const Sluice__V1__PlacementSpec *placement)
+{
+    return placement->replicate != NULL &&
+           strcmp(placement->replicate, replicates[1]) == 0;
+}
 
 // A replica follows by pushes (P1), which say all that changes a shard of
 // values alone.

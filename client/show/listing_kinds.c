@@ -202,7 +202,10 @@ static void cells_of_replicas(struct table *t,
         table_cell(t, "-");
         return;
     }
-    table_cell(t, "%u", m->replicas);
+    if (m->follows > 0)
+        table_cell(t, "%u (%u follow)", m->replicas, m->follows);
+    else
+        table_cell(t, "%u", m->replicas);
     table_cell(t, "%s", out_count(text, m->replica_lag));
 }
 
@@ -338,7 +341,8 @@ static void shard_row(struct table *t, const ProtobufCMessage *item)
     if (s->replica[0] == '\0')
         table_cell(t, "%s", s->psserver);
     else
-        table_cell(t, "%s (%s)", s->psserver, s->replica);
+        table_cell(t, "%s (%s%s)", s->psserver, s->replica,
+                   s->follows ? " follows" : "");
     if (s->incarnation == 0)
         table_cell(t, "waiting");
     else

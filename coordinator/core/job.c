@@ -96,7 +96,8 @@ static bool begins_anew(const Sluice__V1__ModelSpec *model)
 // of the job ask of its shards.
 static unsigned shard_edition(const struct job *job)
 {
-    return spec_aged(job->spec->train)              ? MODEL_EDITION_WEIGHTS
+    return spec_follows(job->spec->placement)       ? MODEL_EDITION_FOLLOWS
+           : spec_aged(job->spec->train)            ? MODEL_EDITION_WEIGHTS
            : job->spec->placement->replicas > 0     ? MODEL_EDITION_REPLICAS
            : begins_anew(job->spec->model)          ? MODEL_EDITION_ORTHOGONAL
            : spec_moments(job->spec).vectors > 0    ? MODEL_EDITION_MOMENTS

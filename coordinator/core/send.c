@@ -509,6 +509,7 @@ void send_feed(struct coord *c, uint64_t source, const struct member *target,
     msg.order = order;
     msg.address = target->address;
     msg.replica = replica;
+    msg.follow = replica && spec_follows(job->spec->placement);
     send_down(c, source, &down);
 }
 

@@ -254,7 +254,7 @@ static enum sl_err count_shard(Sluice__V1__MemberStatus *m,
 }
 
 // Adds a shard to the psserver that follows it, if that is in the list.
-static void count_replica(const struct strmap *psservers,
+static void count_replica(const struct strmap *psservers, const struct job *job,
                           const struct job_shard *s)
 {
     const char *name = job_replica(s);
@@ -264,6 +264,7 @@ static void count_replica(const struct strmap *psservers,
     if (m == NULL)
         return;
     m->replicas++;
+    m->follows += spec_follows(job->spec->placement);
     if (s->replica.lag > m->replica_lag)
         m->replica_lag = s->replica.lag;
 }
@@ -288,7 +289,7 @@ static enum sl_err count_shards(struct coord *c, struct cluster_view *v,
         if (rc == SL_OK &&
             status_shard_is_of(shard, strcmp(m->state, "lost") == 0))
             rc = count_shard(m, job, i);
-        count_replica(psservers, shard);
+        count_replica(psservers, job, shard);
     }
     return rc;
 }

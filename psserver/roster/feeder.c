@@ -198,7 +198,9 @@ static void feeder_step(struct feeder *f)
 
     if (rc == SL_OK) {
         if (f->setup.replica)
-            (void)replica_bind(f->setup.shard, f->setup.order, f->first);
+            (void)replica_bind(f->setup.shard, f->setup.order, f->first,
+                               f->setup.follow ? REPLICA_FOLLOWS
+                                               : REPLICA_ACKS);
         else
             (void)shard_feed_hand_over(f->setup.shard, f->setup.order,
                                        FEEDER_LEFT_BYTES);
@@ -325,7 +327,7 @@ static void feeder_kick(void *arg, bool here)
     else
         f->starts.more = true;
     pthread_mutex_unlock(&f->starts.lock);
-    if (begins && here) {
+    if (begins && here && !f->setup.follow) {
         feeder_step(f);
     } else if (begins) {
         atomic_fetch_add(&f->uses, 1);

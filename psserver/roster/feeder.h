@@ -7,7 +7,8 @@
 // replica is fed as long as it lasts: once it has what was in the log at the
 // start, or the log is half full, the shard's answers are bound to it (P1), so
 // that workers wait for a follower that is slower; and each operation goes when
-// no call is under way.
+// no call is under way. Where answers do not wait, it goes behind the answer
+// (P6).
 //
 // Threads  the loop; calls end on I/O threads, and go on there.
 // Memory   feeder_free frees, when its last call has ended; the address is
@@ -34,6 +35,7 @@ struct feeder_setup {
     uint64_t incarnation, order; // of the shard; of the feed
     const char *address;         // of the psserver that follows
     bool replica;
+    bool follow; // with it: the shard's answers do not wait (P6)
     // Hears, on any thread, that a replica has acknowledged more; not called
     // for a feed that is a move. NULL: nothing has to.
     void (*acked)(void *arg, struct shard *shard);

@@ -20,7 +20,8 @@
 //                             (oplog_sum). Nothing follows: the source has
 //                             stopped.
 //   OPLOG_TAG                  8 bytes, to a replica: the sequence of the
-//                             newest snapshot that the source has taken
+//                             newest snapshot that the source has taken; the
+//                             replica has all of it then (P7)
 //
 // The log has records until the follower has acknowledged them. One that grows
 // beyond its bound is over, as is that of a shard which is admitted anew.

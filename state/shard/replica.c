@@ -23,7 +23,8 @@ static bool may_bind_locked(const struct shard *s, uint64_t order,
            (s->feed.acked >= after || s->feed.bytes > s->feed.most / 2);
 }
 
-bool replica_bind(struct shard *s, uint64_t order, uint64_t after)
+bool replica_bind(struct shard *s, uint64_t order, uint64_t after,
+                  enum replica_kind kind)
 {
     bool bound;
 
@@ -34,7 +35,7 @@ bool replica_bind(struct shard *s, uint64_t order, uint64_t after)
         shard_feed_put_locked(s, OPLOG_TAG, oplog_tag(s->sequence)); // K7
         s->bound.order = order;
         s->bound.mark = s->feed.last;
-        atomic_store(&s->binds, true);
+        atomic_store(&s->binds, kind == REPLICA_ACKS); // P6
     }
     bound = bound_locked(s, order);
     pthread_mutex_unlock(&s->lock);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // state/shard/replica.h -- a shard whose follower is its replica: nothing is
-// answered before the replica has it (P1, P3).
+// answered before the replica has it (P1, P3), or all is answered at once (P6).
 //
 //   (free) --replica_bind--> bound --the feed is over--> bound, and stands
 //      ^                       |                              |
@@ -18,9 +18,16 @@
 
 #include "state/shard/shard.h"
 
-// Limit of a log whose follower the answers wait for: it gains one push of each
-// worker at most, as a worker sends the next push after the answer.
+// Limit of a log whose follower is a replica. If answers wait for it, it gains
+// one push of each worker at most, as a worker sends the next push after the
+// answer; else a replica that falls so far behind has lost its feed.
 #define REPLICA_LOG_BYTES ((size_t)1 << 30)
+
+// How answers go that a replica is bound to.
+enum replica_kind {
+    REPLICA_ACKS,    // when the replica has what they say (P1)
+    REPLICA_FOLLOWS, // at once: the replica may lack REPLICA_LOG_BYTES (P6)
+};
 
 // What an answer waits for.
 struct replica_mark {
@@ -41,8 +48,9 @@ enum replica_state {
 // binds, it raises the limit of the log to REPLICA_LOG_BYTES, and logs the
 // newest snapshot (OPLOG_TAG), without a call of the feed's function
 // (shard_feed_wake). What is in the log then is waited for by the answers that
-// follow.
-bool replica_bind(struct shard *s, uint64_t order, uint64_t after);
+// follow, unless kind is REPLICA_FOLLOWS: none waits then.
+bool replica_bind(struct shard *s, uint64_t order, uint64_t after,
+                  enum replica_kind kind);
 // Returns true if the shard is bound to feed `order`, and that is over: its
 // answers stand.
 bool replica_stands(struct shard *s, uint64_t order);
@@ -63,9 +71,9 @@ uint64_t replica_lag(struct shard *s);
 
 // Sets *out to what has to be acknowledged before anything is said of what the
 // shard has counted by now, and returns true; false, after which *out means
-// nothing: nothing has to be, as the shard is bound to no feed or all of it is
-// acknowledged. If the feed is over, only replica_free or a close ends the
-// wait.
+// nothing: nothing has to be, as the shard is bound to no feed, its replica
+// FOLLOWS, or all of it is acknowledged. If the feed is over, only replica_free
+// or a close ends the wait.
 bool replica_mark(struct shard *s, struct replica_mark *out);
 // Returns what has become of a mark that replica_mark has set.
 enum replica_state replica_state(struct shard *s,

@@ -70,8 +70,8 @@ struct shard {
     _Atomic unsigned refs;
     _Atomic unsigned rows_answers; // with rows, that are on their way
     _Atomic bool fed;              // pushes are copied for its feed
-    _Atomic bool binds;            // `bound` has an order
-    _Atomic bool wakes;            // `wake` has a function
+    _Atomic bool binds; // `bound` has an order, and answers wait for it
+    _Atomic bool wakes; // `wake` has a function
 
     pthread_mutex_t lock; // guards all fields below
     bool closed;

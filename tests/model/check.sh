@@ -105,6 +105,13 @@ run replica_two 0 replica.pml -DFEEDS=1 -DSNAPS=0
 for mistake in ALONE EARLY FENCE ANEW JOURNAL READY FORGET FROM CUT OLD; do
     run P_$mistake 1 replica.pml -DB_$mistake
 done
+run follow 0 replica.pml -DFOLLOW -DKILLS=1
+run follow_two 0 replica.pml -DFOLLOW -DFEEDS=1
+run follow_keys 0 replica.pml -DFOLLOW -DFEEDS=1 -DKILLS=1 -DALL=3
+run follow_TAG 1 replica.pml -DFOLLOW -DFEEDS=1 -DKILLS=1 -DALL=3 -DB_TAG
+for mistake in ALONE CUT EVIDENCE; do
+    run follow_$mistake 1 replica.pml -DFOLLOW -DFEEDS=1 -DB_$mistake
+done
 run local 0 local.pml -DFALLS=1 -DRESTARTS=0
 run local_falls 0 local.pml -DLEAVES=0 -DRESTARTS=0
 run local_restart 0 local.pml -DFALLS=1 -DLEAVES=0 -DLOSSES=0

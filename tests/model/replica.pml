@@ -1,4 +1,4 @@
-/* replica.pml - a shard with a replica on another psserver (docs/protocol.md, P1 to P5).
+/* replica.pml - a shard with a replica on another psserver (docs/protocol.md, P1 to P7).
  *
  * Modelled: a coordinator, its journal, psservers 0 and 1, and workers that push a key, or two, to any psserver that answers, again and again. The
  * owner's psserver feeds the other one: an image, and then each push, in order. What is on its way of a feed may come late or never. Messages
@@ -18,6 +18,11 @@
  *   told     assert at admit: what was a replica has what it said when it was placed, and no more
  *   cut      assert at admit: all that the last cut holds is in the memory that is admitted
  *   goes on  no end but the one where the owner has counted and answered all keys
+ *
+ * With -DFOLLOW the owner answers at once, so a replica may lack what was answered (P6). A worker pushes what the coordinator does not believe to
+ * be counted (C1, C3). In place of "kept":
+ *   counted  assert at admit: what the coordinator believes to be counted is in the memory that is admitted (C2)
+ *   fed      assert at the end: the owner still has the feed of a replica in the set, so it will miss it when it is gone
  * Broken variants -DB_... must fail: check.sh.
  */
 #ifndef KILLS
@@ -58,7 +63,8 @@ byte wire[2]; byte wire_set[2]; byte wire_tag[2]; byte back[2];
 /* the newest file */
 byte file_set, file_tag;
 /* ghosts */
-byte answered; bit lost; byte had; byte kills; byte feeds; byte snaps;
+byte answered;                          /* with FOLLOW: what the coordinator believes to be counted */
+bit lost; byte had; byte kills; byte feeds; byte snaps;
 #ifdef B_JOURNAL
 bit ahead;                              /* the coordinator is killed before it writes what it has sent */
 #endif
@@ -78,7 +84,29 @@ inline drop(i_) {
   alone(i_)
 }
 inline load(i_) { drop(i_); st[i_] = LOADED; set[i_] = file_set; tag[i_] = file_tag }
+#ifdef FOLLOW
+inline grieve() { had = 0 }
+#define KEPT(i, keys) 1
+#define COUNTED(i) ((answered & ~set[i]) == 0)
+#define FED (inset == 0 || feed[owner] == inset)
+#else
 inline grieve() { if :: ((answered | had) & ~file_set) != 0 && !LIVES -> lost = 1 :: else fi; had = 0 }
+#define KEPT(i, keys) (lost || ((keys) & ~set[i]) == 0)
+#define COUNTED(i) 1
+#define FED 1
+#endif
+/* The evidence about the owner becomes what its hello says (C2); it is heard before the owner does anything else. */
+inline believe(i_) {
+#ifdef FOLLOW
+#ifdef B_EVIDENCE   /* a replica is believed to have all that was answered */
+  if :: from == 0 -> answered = set[i_] :: else -> answered = answered | set[i_] fi
+#else
+  answered = set[i_]
+#endif
+#else
+  skip
+#endif
+}
 inline hello(i_) {
   if
   :: st[i_] == LOADED || st[i_] == ENDED -> SAY(i_, HELLO, 0, tag[i_])
@@ -116,7 +144,11 @@ inline take(i_, m_, n_) {
     :: else
     fi;
     hello(i_)
-  :: m_ == RELOAD -> had = set[i_]; load(i_); grieve(); hello(i_)
+  :: m_ == RELOAD ->                    /* of an older hello, perhaps: what was loaded since will do, and its hello is on its way */
+    if
+    :: (st[i_] == LOADED || st[i_] == ENDED) && tag[i_] >= n_
+    :: else -> had = set[i_]; load(i_); grieve(); hello(i_)
+    fi
   :: m_ == EXPECT -> drop(i_); st[i_] = FOLLOWS; follows[i_] = n_
   :: m_ == FEED ->
     if
@@ -137,7 +169,8 @@ inline take(i_, m_, n_) {
     :: st[i_] == LOADED || st[i_] == ENDED ->
       assert(st[i_] == LOADED || said[i_] == set[i_]);                              /* TOLD */
       assert((cut_set & ~set[i_]) == 0);                                            /* CUT */
-      assert(lost || (answered & ~set[i_]) == 0);                                   /* KEPT */
+      assert(KEPT(i_, answered));                                                   /* KEPT */
+      assert(COUNTED(i_));                                                          /* COUNTED */
       st[i_] = OPEN; inc[i_] = n_; follows[i_] = 0; has[i_] = 0; said[i_] = 0
     :: st[i_] == OPEN && n_ > inc[i_] -> inc[i_] = n_; if :: feed[i_] != 0 -> misses(i_) :: else fi
     :: else
@@ -178,15 +211,15 @@ inline hear(i_, m_, a_, b_) {
 #else
     :: b_ >= cut_tag ->
 #endif
-      newest++; begun = 0; SEND(i_, ADMIT, newest)
+      newest++; begun = 0; believe(i_); SEND(i_, ADMIT, newest)
 #ifdef B_CUT        /* what the last cut holds is not asked */
-    :: inset == 0 && b_ < cut_tag -> newest++; begun = 0; SEND(i_, ADMIT, newest)
+    :: inset == 0 && b_ < cut_tag -> newest++; begun = 0; believe(i_); SEND(i_, ADMIT, newest)
 #else
-    :: inset == 0 && b_ < cut_tag -> SEND(i_, RELOAD, 0)
+    :: inset == 0 && b_ < cut_tag -> SEND(i_, RELOAD, cut_tag)
 #endif
     fi
-  :: m_ == HELLO && i_ == owner && a_ > 0 && a_ == newest -> SEND(i_, ADMIT, a_)
-  :: m_ == HELLO && i_ == owner && a_ > 0 && a_ != newest -> SEND(i_, RELOAD, 0)
+  :: m_ == HELLO && i_ == owner && a_ > 0 && a_ == newest -> believe(i_); SEND(i_, ADMIT, a_)
+  :: m_ == HELLO && i_ == owner && a_ > 0 && a_ != newest -> SEND(i_, RELOAD, cut_tag)
   :: m_ == FOLLOWING ->
     if
     :: i_ == T && a_ == inset
@@ -212,6 +245,9 @@ inline hear(i_, m_, a_, b_) {
 /* The coordinator is killed, and attends to both again: they say what they have. */
 inline die() {
   begun = 0; placed = 0;
+#ifdef FOLLOW
+  answered = 0;
+#endif
 #ifdef B_FORGET     /* the set is in its memory alone */
   inset = 0;
 #endif
@@ -236,8 +272,12 @@ inline kill(i_) {
   fi
 }
 
-#define MAY(i, k) (st[i] == OPEN && (set[i] & (1 << k)) != 0 && (answered & (1 << k)) == 0 && \
-  (FREELY(i) || (acked[i] & (1 << k)) != 0))
+#define MAY(i, k) (st[i] == OPEN && (set[i] & (1 << k)) != 0 && (answered & (1 << k)) == 0 && TELLS(i, k))
+#ifdef FOLLOW
+#define TELLS(i, k) (i == owner && inc[i] == newest) /* C1 believes no other one */
+#else
+#define TELLS(i, k) (FREELY(i) || (acked[i] & (1 << k)) != 0)
+#endif
 #ifdef B_EARLY      /* it is answered before the replica has it */
 #define FREELY(i) (mode[i] != ASKED)
 #else
@@ -245,13 +285,18 @@ inline kill(i_) {
 #endif
 inline answer(i_, k_) {
   answered = answered | (1 << k_);
-  assert(lost || i_ == owner || st[owner] != OPEN || (set[owner] & (1 << k_)) != 0) /* KEPT */
+  assert(i_ == owner || st[owner] != OPEN || KEPT(owner, 1 << k_))                  /* KEPT */
 }
 /* Of what the source has, more is sent; of what is on its way, more arrives. */
 inline arrives(s_, t_) {
   if
   :: wire[s_] == follows[t_] && st[t_] == FOLLOWS ->
-    set[t_] = wire_set[s_]; tag[t_] = wire_tag[s_]; has[t_] = 1;
+    set[t_] = wire_set[s_]; has[t_] = 1;
+#ifdef B_TAG        /* the tag comes ahead of the operations before it */
+    tag[t_] = tag[s_];
+#else
+    tag[t_] = wire_tag[s_];
+#endif
     if :: wire[s_] == feed[s_] -> back[s_] = set[t_] | IMAGE :: else fi
 #ifdef B_FENCE      /* a feed goes on after its end */
   :: wire[s_] == follows[t_] && st[t_] == ENDED -> set[t_] = wire_set[s_]
@@ -260,14 +305,19 @@ inline arrives(s_, t_) {
   fi;
   wire[s_] = 0; wire_set[s_] = 0; wire_tag[s_] = 0
 }
+#ifdef FOLLOW
+#define PUSHED(i) (st[i] == OPEN && set[i] != ALL && ((2 * set[i] + 1) & ~set[i] & ~answered) != 0)
+#else
+#define PUSHED(i) (st[i] == OPEN && set[i] != ALL)
+#endif
 byte m1, m2; mtype mt;
 inline clear() { m1 = 0; m2 = 0; mt = FREE }
 
 init {
   do
   :: atomic { !placed && ROOM -> placed = 1; SEND(owner, PLACE, from) }
-  :: atomic { st[0] == OPEN && set[0] != ALL -> set[0] = 2 * set[0] + 1 }
-  :: atomic { st[1] == OPEN && set[1] != ALL -> set[1] = 2 * set[1] + 1 }
+  :: atomic { PUSHED(0) -> set[0] = 2 * set[0] + 1 }
+  :: atomic { PUSHED(1) -> set[1] = 2 * set[1] + 1 }
   :: atomic { MAY(0, 0) -> answer(0, 0) }
   :: atomic { MAY(0, 1) -> answer(0, 1) }
   :: atomic { MAY(1, 0) -> answer(1, 0) }
@@ -312,6 +362,7 @@ init {
 #ifdef B_JOURNAL
   :: atomic { ahead -> ahead = 0; die() }
 #endif
-  :: atomic { QUIET && st[owner] == OPEN && set[owner] == ALL && answered == ALL && inc[owner] == newest -> break }
+  :: atomic { QUIET && st[owner] == OPEN && set[owner] == ALL && answered == ALL && inc[owner] == newest ->
+      assert(FED); break }                                                          /* FED */
   od
 }

@@ -88,7 +88,8 @@ NOT_HERE = {
                     "rule_M4 rule_M4_place rule_M5 rule_M5_order rule_M5_once rule_M5_end".split(),
                     "no shard moves here: nobody drains a psserver"),
     **dict.fromkeys("rule_P1 rule_P2 rule_P3 rule_P3_other rule_P3_begin rule_P3_journal rule_P4 "
-                    "rule_P3_renew rule_P4_fence rule_P4_tag rule_P4_bind rule_P5".split(),
+                    "rule_P3_renew rule_P4_fence rule_P4_tag rule_P4_bind rule_P5 rule_P6 "
+                    "rule_P6_feed rule_P7".split(),
                     "no job here has replicas"),
     "rule_I5_seen": "members here do not say which term they have seen",
     "rule_H1": "one coordinator, without etcd, is there",

@@ -639,10 +639,14 @@ enum sl_err place_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
                        spec->model->n_tables)
                  : explain_plan(out, &draft);
     if (rc == SL_OK && spec->placement->replicas > 0)
-        rc = buf_append_str(
-            out, servers == 1 ? "one psserver: no shard has a replica\n"
-                              : "each shard has a replica on another psserver, "
-                                "on another host if there is one\n");
+        rc = servers == 1
+                 ? buf_append_str(out, "one psserver: no shard has a replica\n")
+                 : buf_appendf(out,
+                               "each shard has a replica on another psserver, "
+                               "on another host if there is one; a push %s\n",
+                               spec_follows(spec->placement)
+                                   ? "does not wait for it (follow)"
+                                   : "is answered when it has it (ack)");
     if (rc == SL_OK)
         rc = explain_classes(out, spec->data);
     draft_release(&draft);

@@ -16,6 +16,7 @@
 #include "coordinator/core/shards/move.h"
 #include "coordinator/core/shards/place.h"
 #include "coordinator/core/shards/shards.h"
+#include "proto/spec.h"
 
 // Returns the psserver of the replica in the set if it can take over now; NULL:
 // there is none, or it is silent or gone.
@@ -265,9 +266,11 @@ static void replica_join(struct coord *c, struct job *job, uint32_t shard,
                 (ull)feed);
     LOG(INFO, "replica in the set", "job=%s shard=%u psserver=%s", job->id_text,
         shard, name);
-    happened_job(c, EVENT_REPLICA_IN, job, to,
-                 "shard %u of %s has a replica on %s, which may take over",
-                 shard, job->name, name);
+    happened_job(
+        c, EVENT_REPLICA_IN, job, to,
+        "shard %u of %s has a replica on %s, which %s", shard, job->name, name,
+        spec_follows(job->spec->placement) ? "follows, and may take over"
+                                           : "may take over");
     memory_replicas(c, job);
 }
 

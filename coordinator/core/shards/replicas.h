@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/shards/replicas.h -- psservers that follow the psserver of a
-// shard, and take over from it (P1 to P5).
+// shard, and take over from it (P1 to P7).
 //
 // A replica begins as a move does (move.h): the shard's psserver, its owner,
 // writes a snapshot, which another one loads and then follows by a feed: the

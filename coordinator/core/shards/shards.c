@@ -324,7 +324,7 @@ static void shards_judge_hello(struct coord *c, struct member *m,
         .live = h->live_incarnation,
         .loaded = wire_tag_of(h->loaded),
         .newest = job->shards.evidence.shard[h->shard].incarnation,
-        .cut = s->cut,
+        .cut = s->cut, // also for what was a replica (P7)
     };
 
     enum admit_verdict verdict = admit_judge(&is);

@@ -359,6 +359,7 @@ status_shard(const struct coord *c, const struct job *job, uint32_t shard)
     if (job_replica(s) != NULL && !job_ended(job)) { // its feed is over
         m->replica = sl_strdup(job_replica(s));
         m->replica_lag = s->replica.lag;
+        m->follows = spec_follows(job->spec->placement);
     }
     m->bytes = s->elements * 4;
     m->counts = status_shard_counts(job, shard);

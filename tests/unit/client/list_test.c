@@ -133,6 +133,29 @@ TEST(list, a_psserver_that_is_idle_differs_from_one_that_does_not_say)
     buf_release(&text);
 }
 
+TEST(list, replicas_that_follow_differ_from_those_that_are_waited_for)
+{
+    Sluice__V1__MemberStatus m = SLUICE__V1__MEMBER_STATUS__INIT;
+    Sluice__V1__ShardStatus s = SLUICE__V1__SHARD_STATUS__INIT;
+    ProtobufCMessage *member = &m.base, *shard = &s.base;
+    struct buf text = BUF_INIT;
+
+    m.replicas = 3;
+    s.psserver = (char *)"ps-0";
+    s.replica = (char *)"ps-2";
+    T_OK(list_table(&text, LIST_SHARDS, false, &shard, 1, t_err()));
+    T_HAS(buf_text(&text), "ps-0 (ps-2)  ");
+    buf_release(&text);
+    s.follows = true;
+    T_OK(list_table(&text, LIST_SHARDS, false, &shard, 1, t_err()));
+    T_HAS(buf_text(&text), "ps-0 (ps-2 follows)  ");
+    buf_release(&text);
+    m.follows = 1;
+    T_OK(list_table(&text, LIST_SERVERS, false, &member, 1, t_err()));
+    T_HAS(buf_text(&text), "3 (1 follow)  ");
+    buf_release(&text);
+}
+
 TEST(list, who_wrote_a_checkpoint_is_named_once)
 {
     Sluice__V1__CheckpointShard shard[3], *shards[3];

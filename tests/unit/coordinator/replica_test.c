@@ -26,18 +26,24 @@ static const char replica_format[] =
     "\"data\":{\"train\":{\"format\":\"idx\",\"x\":\"a\",\"y\":\"b\"}},"
     "\"train\":{\"batch\":4,\"epochs\":6,\"steps_per_closure\":3,"
     "\"max_attempts\":8,\"window_closures\":6},"
-    "\"placement\":{\"shard_bytes\":%u,\"replicas\":1},"
+    "\"placement\":{\"shard_bytes\":%u,\"replicas\":1%s},"
     "\"checkpoint\":{\"keep\":2,\"every_seconds\":1000}}";
 
 enum { TWO_SHARDS = 88, EIGHT_SHARDS = 29 }; // bytes of one
 
-// A job with shards of so many bytes; until the next call.
+// A job with shards of so many bytes, with more keys of its placement; until
+// the next call.
+static const char *replica_job_with(unsigned bytes, const char *keys)
+{
+    static char text[sizeof(replica_format) + 60];
+
+    snprintf(text, sizeof(text), replica_format, bytes, keys);
+    return text;
+}
+
 static const char *replica_job(unsigned bytes)
 {
-    static char text[sizeof(replica_format) + 20];
-
-    snprintf(text, sizeof(text), replica_format, bytes);
-    return text;
+    return replica_job_with(bytes, "");
 }
 
 struct row {
@@ -151,18 +157,32 @@ static void replicate(struct world *w)
     wait_replicas(w);
 }
 
-// Two psservers with a shard each, and with the replica of the other's.
-static struct world *replicated(void)
+// Two psservers with a shard each, and with the replica of the other's, of a
+// job with these keys of its placement.
+static struct world *replicated_with(const char *keys)
 {
     struct world *w = begin(WORLD_SITUATION);
 
     world_people(w, 2, 2);
-    world_submit(w, replica_job(TWO_SHARDS));
+    world_submit(w, replica_job_with(TWO_SHARDS, keys));
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
     for (int i = 0; i < LIMIT && !all_in_set(w); i++)
         world_step(w);
     T_TRUE(all_in_set(w));
     return w;
+}
+
+static struct world *replicated(void)
+{
+    return replicated_with("");
+}
+
+static const char follow_keys[] = ",\"replicate\":\"follow\"";
+
+// Replicas that may lack what was answered.
+static struct world *followed(void)
+{
+    return replicated_with(follow_keys);
 }
 
 // How many events of this kind there are, of which the last says `words`.
@@ -362,6 +382,100 @@ TEST(replica, P5_an_owner_without_its_memory_is_not_admitted)
     }
     T_STR(row_of(w, 0).owner, was.replica);
     T_GE(counted_steps(&to->counted), steps);
+    finishes(w);
+}
+
+// The owner is told by its feed; people see it of the shard and of the
+// psserver.
+TEST(replica, P6_an_owner_is_told_that_its_answers_wait_for_nothing)
+{
+    struct world *w = followed();
+    struct row was = row_of(w, 0);
+    Sluice__V1__JobStatus *status = world_status(w);
+
+    T_TRUE(named(w, was.owner)->shards[0].follows);
+    T_TRUE(status->shards[0]->follows);
+    wire_free(&status->base);
+    T_GE(events(w, "replica-in", ", which follows, and may take over"), 2);
+    finishes(w);
+    w = replicated();
+    status = world_status(w);
+    T_FALSE(named(w, row_of(w, 0).owner)->shards[0].follows);
+    T_FALSE(status->shards[0]->follows);
+    wire_free(&status->base);
+    finishes(w);
+}
+
+static void until_admitted(struct world *w, const struct fake_shard *f)
+{
+    for (int i = 0; i < LIMIT && !f->admitted; i++)
+        world_step(w);
+    T_TRUE(f->admitted);
+}
+
+// The evidence becomes what the replica's hello says (C2), so its closures are
+// issued again.
+TEST(replica, P6_what_a_replica_lacks_is_computed_again)
+{
+    struct world *w = followed();
+    struct row was = row_of(w, 0);
+    struct fake_member *m = named(w, was.owner);
+    struct fake_shard *to = &named(w, was.replica)->shards[0];
+    uint64_t steps = steps_of(w, was.replica, 0);
+
+    m->shards[0].lags = true;
+    for (int i = 0; i < LIMIT && steps_of(w, was.owner, 0) < steps + 2; i++)
+        world_step(w);
+    T_GE(steps_of(w, was.owner, 0), steps + 2);
+    T_EQ(steps_of(w, was.replica, 0), steps);
+    T_TRUE(in_set(w, 0));
+    world_kill(w, m);
+    until_admitted(w, to);
+    T_STR(row_of(w, 0).owner, was.replica);
+    T_GE(steps_of(w, was.replica, 0), steps);
+    finishes(w);
+}
+
+// The tag of its hello is that of the newest snapshot of which it has all.
+TEST(replica, P7_one_that_lacks_what_the_last_cut_holds_loads_that)
+{
+    struct world *w = followed();
+    struct row was = row_of(w, 0);
+    struct fake_member *m = named(w, was.owner);
+    struct fake_shard *to = &named(w, was.replica)->shards[0];
+    const struct job_shard *s = &jobs_get(w->coord, 1)->shards.list[0];
+    struct wire_tag cut;
+
+    m->shards[0].lags = true;
+    for (int i = 0; i < LIMIT && wire_tag_cmp(s->cut, to->from) <= 0; i++)
+        world_step(w);
+    cut = s->cut;
+    T_GT(wire_tag_cmp(cut, to->from), 0);
+    T_TRUE(in_set(w, 0));
+    world_kill(w, m);
+    until_admitted(w, to); // which the world checks (K7)
+    T_STR(row_of(w, 0).owner, was.replica);
+    T_GE(wire_tag_cmp(to->from, cut), 0);
+    finishes(w);
+}
+
+// It has the edition of replicas, and would have answers wait.
+TEST(replica, an_older_psserver_has_no_shard_whose_replica_follows)
+{
+    struct world *w = begin(WORLD_SITUATION);
+
+    world_add(w, FAKE_PSSERVER, "ps-8")->edition = MODEL_EDITION_FOLLOWS - 1;
+    world_attach(w, named(w, "ps-8"));
+    world_people(w, 1, 1);
+    world_submit(w, replica_job_with(TWO_SHARDS, follow_keys));
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    for (uint32_t i = 0; i < shards_of(w); i++)
+        T_NE(strcmp(row_of(w, i).owner, "ps-8"), 0);
+    for (int i = 0; i < 10; i++) {
+        fake_turn(w);
+        world_pass(w, 2 * MOVES_LOOK_MS);
+    }
+    T_FALSE(in_set(w, 0)); // nor the replica of one
     finishes(w);
 }
 
@@ -711,14 +825,16 @@ TEST(replica, a_drained_owner_gives_way)
     finishes(w);
 }
 
-// Whoever dies whenever: the world checks counts and incarnations.
+// Whoever dies whenever: the world checks counts and incarnations. In half of
+// the lives replicas follow behind the answers.
 TEST(replica, lives_with_losses_come_to_their_end)
 {
-    for (unsigned life = 0; life < 10; life++) {
+    for (unsigned life = 0; life < 16; life++) {
         struct world *w = begin(t_seed() + life);
 
         world_people(w, 3, 2);
-        world_submit(w, replica_job(TWO_SHARDS));
+        world_submit(
+            w, replica_job_with(TWO_SHARDS, life % 2 == 0 ? "" : follow_keys));
         T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
         for (int i = 0; i < 2000 && !w->fatal; i++) {
             struct fake_member *m = &w->members[world_below(w, 3)];

@@ -55,6 +55,8 @@ struct fake_shard {
     uint64_t follow; // order of the feed that it follows; 0: none
     bool whole;      // it has done that to the end
     bool bound;      // its answers wait for its replica, by `feed`
+    bool follows;    // with `bound`: they do not
+    bool lags;       // the replica gets nothing more, and is not missed
     bool misses;     // the replica acknowledges nothing
     bool ready;      // it has said that the replica acknowledges
     uint64_t lag;    // operations that it says the replica lacks

@@ -70,6 +70,10 @@ void fake_psserver_drop(struct fake_member *m);
 // nothing may be said of that (P1).
 bool fake_replica_take(struct world *w, struct fake_shard *f, uint32_t shard);
 
+// Returns true if a worker may be told what the shard has counted: its replica
+// follows behind the answers (P6), or has taken that.
+bool fake_may_say(struct world *w, struct fake_shard *f, uint32_t shard);
+
 // Tells the coordinator whether the shard's replica acknowledges; one that does
 // not never does again, until the shard is told of another.
 void fake_replica_report(struct world *w, struct fake_member *m,

@@ -14,6 +14,7 @@ static void forget(struct fake_shard *f)
     f->want_snapshot = 0;
     f->feed = f->follow = 0;
     f->feeds = f->whole = f->bound = f->misses = f->ready = false;
+    f->follows = f->lags = false;
     f->incarnation = 0;
     f->rates = 0;
 }
@@ -278,6 +279,7 @@ void fake_psserver_read(struct world *w, struct fake_member *m,
         f = &m->shards[message->feed->shard];
         f->feeds = f->feed == message->feed->order && !message->feed->replica;
         f->bound = f->feed == message->feed->order && message->feed->replica;
+        f->follows = f->bound && message->feed->follow;
         f->misses = f->ready = false;
         break;
     case SLUICE__V1__ATTEND_DOWN__KIND_REPLICA_OUT:
@@ -385,10 +387,17 @@ bool fake_replica_take(struct world *w, struct fake_shard *f, uint32_t shard)
         return true;
     if (f->misses || to == NULL)
         return false;
+    if (f->lags)
+        return true;
     counted_release(&to->counted);
     T_OK(counted_copy(&to->counted, &f->counted));
     to->from = (struct wire_tag){f->incarnation, f->sequence};
     return true;
+}
+
+bool fake_may_say(struct world *w, struct fake_shard *f, uint32_t shard)
+{
+    return f->follows || fake_replica_take(w, f, shard);
 }
 
 void fake_replica_report(struct world *w, struct fake_member *m, uint32_t shard)

@@ -392,7 +392,7 @@ static bool push(struct world *w, struct fake_member *m, struct fake_lease *f,
     if (fenced(s, l))
         return false;
     if (f->incarnation[shard] != s->incarnation) { // W1: void; ask
-        if (!fake_replica_take(w, s, shard))       // P1
+        if (!fake_may_say(w, s, shard))            // P1
             return true;
         f->incarnation[shard] = s->incarnation;
         f->steps[shard] = 0;
@@ -408,7 +408,7 @@ static bool push(struct world *w, struct fake_member *m, struct fake_lease *f,
     check_rate(w, s, l->closure);
     if (counted_add(&s->counted, l->closure, step) == SL_OK) // S2
         s->applied++;
-    if (!fake_replica_take(w, s, shard)) // P1
+    if (!fake_may_say(w, s, shard)) // P1
         return true;
     f->steps[shard] |= UINT64_C(1) << step;
     return true;

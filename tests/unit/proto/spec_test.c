@@ -1221,8 +1221,10 @@ static const struct {
      "placement.replicas: 2; a shard has one replica at most: give 0 or 1"},
     {"'placement':{'replicate':'ack'}",
      "placement.replicate: it wants placement.replicas: 1"},
-    {"'placement':{'replicas':1,'replicate':'follow'}",
-     "placement.replicate: unknown 'follow'; known are ack"},
+    {"'placement':{'replicate':'follow'}",
+     "placement.replicate: it wants placement.replicas: 1"},
+    {"'placement':{'replicas':1,'replicate':'later'}",
+     "placement.replicate: unknown 'later'; known are ack, follow"},
     {"'placement':{'replicas':1},'train':{'mode':'allreduce'}",
      "placement.replicas: mode allreduce has none; use mode async or sync, or "
      "leave replicas out"},

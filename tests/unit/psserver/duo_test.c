@@ -207,7 +207,8 @@ static void feed_begins(struct duo *d, const struct kit *k)
     snapshot(d, k->spec.shard, order_of(k->spec.shard));
 }
 
-static void feed(struct duo *d, uint32_t shard, const char *address)
+static void feed_as(struct duo *d, uint32_t shard, const char *address,
+                    enum replica_kind kind)
 {
     Sluice__V1__Feed m = SLUICE__V1__FEED__INIT;
 
@@ -218,20 +219,32 @@ static void feed(struct duo *d, uint32_t shard, const char *address)
     m.order = order_of(shard);
     m.address = (char *)address;
     m.replica = true;
+    m.follow = kind == REPLICA_FOLLOWS;
     roster_feed(d->owner.roster, &m);
 }
 
+static void feed(struct duo *d, uint32_t shard, const char *address)
+{
+    feed_as(d, shard, address, REPLICA_ACKS);
+}
+
 // A shard that the other side follows, and has all of.
-static struct shard *followed(struct duo *d, struct kit *k)
+static struct shard *followed_as(struct duo *d, struct kit *k,
+                                 enum replica_kind kind)
 {
     uint64_t order = order_of(k->spec.shard);
     struct shard *s = served(d, k);
 
     feed_begins(d, k);
     place(d, &d->follower, k, d->owner.tag, order);
-    feed(d, k->spec.shard, d->follower.address);
+    feed_as(d, k->spec.shard, d->follower.address, kind);
     UNTIL(d, replica_has_all(s, order));
     return s;
+}
+
+static struct shard *followed(struct duo *d, struct kit *k)
+{
+    return followed_as(d, k, REPLICA_ACKS);
 }
 
 static void replica_out(struct duo *d, uint32_t shard)
@@ -348,7 +361,7 @@ TEST(duo, a_push_that_waits_for_a_replica_has_no_room_of_others)
     waits = served(&d, &k[0]);
     other = served(&d, &k[1]);
     feed_begins(&d, &k[0]);
-    T_TRUE(replica_bind(waits, order_of(2), 0));
+    T_TRUE(replica_bind(waits, order_of(2), 0, REPLICA_ACKS));
     push_start(&pushing[0], channel[0], waits);
     UNTIL(&d, steps_of(waits) == 1);
     push_start(&pushing[1], channel[1], other);
@@ -383,7 +396,7 @@ TEST(duo, an_answer_waits_no_longer_than_its_caller)
     kit_of(&k, 2, 12);
     s = served(&d, &k);
     feed_begins(&d, &k);
-    T_TRUE(replica_bind(s, order_of(2), 0));
+    T_TRUE(replica_bind(s, order_of(2), 0, REPLICA_ACKS));
     kit_count(s, 0, 0, 1);
     T_OK(rpc_channel_new(&channel, d.io, d.owner.address, NULL, NULL, t_err()));
     rpc_msg_init(&msg);
@@ -397,6 +410,39 @@ TEST(duo, an_answer_waits_no_longer_than_its_caller)
     rpc_channel_free(channel);
     shard_unref(s);
     duo_close(&d);
+}
+
+// Where a replica follows, a push goes to it behind the answer; and none waits
+// when that is not possible any more (P6).
+TEST(duo, a_push_is_answered_before_its_replica_has_it)
+{
+    static struct pushing pushing[2];
+    struct rpc_channel *channel;
+    static struct duo d;
+    struct shard *s, *to;
+    struct kit k;
+
+    duo_open(&d, NULL);
+    kit_of(&k, 2, 12);
+    s = followed_as(&d, &k, REPLICA_FOLLOWS);
+    to = store_find(d.follower.store, 7, 2);
+    T_OK(rpc_channel_new(&channel, d.io, d.owner.address, NULL, NULL, t_err()));
+    push_start(&pushing[0], channel, s);
+    UNTIL(&d, atomic_load(&pushing[0].over));
+    T_OK(pushing[0].code);
+    UNTIL(&d, replica_lag(s) == 0);
+    T_EQ(steps_of(to), 1);
+    shard_feed_stop(s, order_of(2), "nothing goes any more");
+    push_start(&pushing[1], channel, s);
+    UNTIL(&d, atomic_load(&pushing[1].over));
+    T_OK(pushing[1].code);
+    T_EQ(replica_bound(s), order_of(2)); // nobody has told it
+    rpc_channel_free(channel);
+    shard_unref(s);
+    shard_unref(to);
+    duo_close(&d);
+    for (int i = 0; i < 2; i++)
+        kit_payload_release(&pushing[i].payload);
 }
 
 // A host may have 256 connections to a psserver, and a job many more shards.

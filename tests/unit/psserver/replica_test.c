@@ -43,7 +43,7 @@ TEST(replica, P1_nothing_is_said_before_the_replica_has_it)
     struct shard *s = replica_fed(&k);
 
     T_FALSE(said(s, &first)); // not bound
-    T_TRUE(replica_bind(s, ORDER, 0));
+    T_TRUE(replica_bind(s, ORDER, 0, REPLICA_ACKS));
     kit_count(s, 0, 0, 1);
     T_TRUE(said(s, &first));
     kit_count(s, 0, 1, 1);
@@ -68,8 +68,8 @@ TEST(replica, P2_it_has_all_when_it_has_what_was_answered_before)
 
     kit_count(s, 0, 0, 1); // answered at once
     T_FALSE(replica_has_all(s, ORDER));
-    T_FALSE(replica_bind(s, ORDER + 1, 0));
-    T_TRUE(replica_bind(s, ORDER, 0));
+    T_FALSE(replica_bind(s, ORDER + 1, 0, REPLICA_ACKS));
+    T_TRUE(replica_bind(s, ORDER, 0, REPLICA_ACKS));
     T_EQ(replica_bound(s), ORDER);
     T_FALSE(replica_has_all(s, ORDER));
     shard_feed_acked(s, ORDER, 1);
@@ -88,12 +88,12 @@ TEST(replica, a_shard_is_bound_once_the_log_of_the_beginning_is_sent)
 
     kit_count(s, 0, 0, 1);
     kit_count(s, 0, 1, 1);
-    T_FALSE(replica_bind(s, ORDER, 2));
+    T_FALSE(replica_bind(s, ORDER, 2, REPLICA_ACKS));
     shard_feed_acked(s, ORDER, 1);
-    T_FALSE(replica_bind(s, ORDER, 2));
+    T_FALSE(replica_bind(s, ORDER, 2, REPLICA_ACKS));
     shard_feed_acked(s, ORDER, 2);
     kit_count(s, 0, 2, 1); // more may be in it
-    T_TRUE(replica_bind(s, ORDER, 2));
+    T_TRUE(replica_bind(s, ORDER, 2, REPLICA_ACKS));
     shard_unref(s);
 }
 
@@ -116,10 +116,10 @@ TEST(replica, a_shard_is_bound_when_its_log_is_half_full)
                           t_err()));
     for (uint32_t step = 1; step < 3; step++) {
         kit_count(s, 0, step, 1);
-        T_FALSE(replica_bind(s, ORDER + 1, 9));
+        T_FALSE(replica_bind(s, ORDER + 1, 9, REPLICA_ACKS));
     }
     kit_count(s, 0, 3, 1);
-    T_TRUE(replica_bind(s, ORDER + 1, 9));
+    T_TRUE(replica_bind(s, ORDER + 1, 9, REPLICA_ACKS));
     for (uint32_t step = 0; step < 4; step++) // one of each worker
         kit_count(s, 1, step, 1);
     T_FALSE(replica_stands(s, ORDER + 1));
@@ -142,7 +142,7 @@ TEST(replica, the_thread_of_a_snapshot_sends_nothing)
     bool begun = true;
     int here = 2;
 
-    T_TRUE(replica_bind(s, ORDER, 0));
+    T_TRUE(replica_bind(s, ORDER, 0, REPLICA_ACKS));
     shard_feed_wake(s, woken, &here);
     kit_count(s, 0, 0, 1);
     T_EQ(here, true);
@@ -164,7 +164,7 @@ TEST(replica, P3_a_shard_without_its_replica_says_nothing_until_it_is_told)
     struct kit k;
     struct shard *s = replica_fed(&k);
 
-    T_TRUE(replica_bind(s, ORDER, 0));
+    T_TRUE(replica_bind(s, ORDER, 0, REPLICA_ACKS));
     kit_count(s, 0, 0, 1);
     shard_feed_acked(s, ORDER, 2);
     T_FALSE(replica_stands(s, ORDER));
@@ -191,7 +191,7 @@ TEST(replica, P3_no_other_feed_begins_before_the_shard_is_free)
     struct shard *s = replica_fed(&k);
     bool begun = true;
 
-    T_TRUE(replica_bind(s, ORDER, 0));
+    T_TRUE(replica_bind(s, ORDER, 0, REPLICA_ACKS));
     kit_count(s, 0, 0, 1);
     T_TRUE(said(s, &mark));
     T_OK(shard_feed_begin(s, 1, ORDER + 1, LOG_BYTES, 0, &image, &begun,
@@ -212,7 +212,7 @@ TEST(replica, P3_a_renewal_leaves_the_feed_of_a_replica_as_it_is)
     struct kit k;
     struct shard *s = replica_fed(&k);
 
-    T_TRUE(replica_bind(s, ORDER, 0));
+    T_TRUE(replica_bind(s, ORDER, 0, REPLICA_ACKS));
     shard_admit(s, 1);
     kit_count(s, 0, 0, 1);
     T_TRUE(said(s, &mark));
@@ -223,6 +223,30 @@ TEST(replica, P3_a_renewal_leaves_the_feed_of_a_replica_as_it_is)
     T_TRUE(replica_stands(s, ORDER));
     T_TRUE(said(s, &mark));
     T_EQ(replica_state(s, &mark), REPLICA_WAITS);
+    shard_unref(s);
+}
+
+// Neither while the replica lacks something, nor while its feed is over.
+TEST(replica, P6_what_follows_is_waited_for_by_no_answer)
+{
+    struct replica_mark mark;
+    struct kit k;
+    struct shard *s = replica_fed(&k);
+
+    kit_count(s, 0, 0, 1);
+    T_TRUE(replica_bind(s, ORDER, 0, REPLICA_FOLLOWS));
+    kit_count(s, 0, 1, 1);
+    T_FALSE(said(s, &mark));
+    T_FALSE(replica_has_all(s, ORDER)); // P2: it is not in the set yet
+    shard_feed_acked(s, ORDER, 2);      // what was answered before, and the tag
+    T_TRUE(replica_has_all(s, ORDER));
+    T_EQ(replica_lag(s), 1);
+    s->feed.most = s->feed.bytes; // as if that were REPLICA_LOG_BYTES
+    kit_count(s, 0, 2, 1);
+    T_TRUE(replica_stands(s, ORDER)); // it is told (P3)
+    T_FALSE(said(s, &mark));
+    T_TRUE(replica_free(s, ORDER));
+    T_FALSE(said(s, &mark));
     shard_unref(s);
 }
 
@@ -277,7 +301,7 @@ TEST(replica, P4_what_takes_over_has_ended_its_feed)
     kit_snap(fs_posix(), t_tmpdir(), s);
     T_OK(replica_pump(s, to, &sent));
     T_EQ(to->from.sequence, 1); // it may be of a move
-    T_TRUE(replica_bind(s, ORDER, 0));
+    T_TRUE(replica_bind(s, ORDER, 0, REPLICA_ACKS));
     T_OK(replica_pump(s, to, &sent));
     T_EQ(to->from.sequence, 2);
     kit_snap(fs_posix(), t_tmpdir(), s);
