@@ -57,7 +57,7 @@ class Bed(cluster.Cluster):
 
     def place(self, elements, shards=None, optimizer="sgd", every_s=0,
               steps_per_closure=STEPS_PER_CLOSURE, max_workers=0, variables=1,
-              shard_bytes=None, tables=(), replicas=0):
+              shard_bytes=None, tables=(), replicas=0, replicate="ack"):
         """An `external` job of so many elements, in variables of one size, and
         these tables, placed and admitted; gives what ps_load and lease_load
         want to know."""
@@ -82,7 +82,7 @@ class Bed(cluster.Cluster):
         if shard_bytes:
             spec["placement"] = {"shard_bytes": shard_bytes}
         if replicas:
-            spec.setdefault("placement", {})["replicas"] = replicas
+            spec.setdefault("placement", {}).update(replicas=replicas, replicate=replicate)
         job = self.submit(spec)
         status = self.wait_state(job, "running")
         address = {m["name"]: m["address"]

@@ -55,11 +55,11 @@ def move_pause(bench):
 REPLICATED = 16 * MIB  # of parameters, in four shards
 
 
-def step_ms(bench, replicas):
+def step_ms(bench, replicas, replicate="ack"):
     """Milliseconds of a program's step that pushes and pulls all of them."""
     with bench.cluster(over="tcp", psservers=2, cpu=bench.server_cpu) as c:
         job, _ = c.place(elements=REPLICATED // 4, shards=4, optimizer="sgd",
-                         steps_per_closure=16, replicas=replicas)
+                         steps_per_closure=16, replicas=replicas, replicate=replicate)
         wait_for("replicas", lambda: all(s.get("replica") for s in c.status(job)["shards"])
                  or not replicas, 60)
         done = bench.program("lib_push", "--coordinator", c.address, "--job", job[2:],
@@ -67,8 +67,8 @@ def step_ms(bench, replicas):
                              "--cpu", bench.client_cpu)
         check(all(s.get("replica") for s in c.status(job)["shards"]) or not replicas,
               "a shard has lost its replica")
-    bench.note(f"{replicas} replicas: {done['messages']} steps, p50 {done['p50_ms']:.2f} ms, "
-               f"p99 {done['p99_ms']:.2f}")
+    bench.note(f"{replicas} replicas ({replicate}): {done['messages']} steps, "
+               f"p50 {done['p50_ms']:.2f} ms, p99 {done['p99_ms']:.2f}")
     return done["p50_ms"]
 
 
@@ -78,3 +78,10 @@ def replica_cost(bench):
     """A step that pushes and pulls 16 MiB in four shards on two psservers, each with a replica
     on the other; both psservers have one core together."""
     return bench.alternate(lambda: step_ms(bench, 1), lambda: step_ms(bench, 0))
+
+
+@row("replica-cost-follow", unit="ms", peer="without replicas", bar=at_most(1.15),
+     needs=["psserver", "libsluice", "lib_push"])
+def replica_cost_follow(bench):
+    """The same with `replicate: follow`: no push waits for a replica."""
+    return bench.alternate(lambda: step_ms(bench, 1, "follow"), lambda: step_ms(bench, 0))
