@@ -28,9 +28,10 @@
 #include "trainer/base/grad.h"
 #include "trainer/lease/hybrid_lead.h"
 #include "trainer/lease/repeats.h"
-#include "worker/lease/closures.h"
-#include "worker/lease/hybrid_ours.h"
+#include "trainer/lease/closures.h"
 #include "trainer/lease/steps.h"
+#include "worker/lease/hybrid_ours.h"
+#include "worker/lease/reading.h"
 #include "worker/lease/task.h"
 
 struct train {
@@ -147,7 +148,7 @@ static void train_show_scale(struct train *t)
 
 static void train_note(struct train *t)
 {
-    const struct closures_one *first = &t->set.one[0];
+    const struct closures_steps *first = &t->set.one[0].of;
 
     if (t->set.count > 0)
         steps_note(&t->steps, first->samples, first->loss_sum,
@@ -655,6 +656,59 @@ static enum sync_result stream_step(struct train *t)
 
 // ---- mode local
 
+static struct lease *train_next_lease(void *arg)
+{
+    struct train *t = arg;
+
+    return t->env->next(t->env->arg, t->job);
+}
+
+static enum sl_err train_get_lease(void *arg, struct lease *l,
+                                   struct sl_error *err)
+{
+    struct train *t = arg;
+
+    return task_prepare(t->env->input, t->job, l, err);
+}
+
+static void train_put_lease(void *arg, struct lease *l)
+{
+    struct train *t = arg;
+
+    task_unprepare(t->env->input, l);
+}
+
+static void train_give_lease(void *arg, struct lease *l)
+{
+    struct train *t = arg;
+
+    t->env->give(t->env->arg, l);
+}
+
+static void train_begin_set(struct train *t)
+{
+    const struct closures_env env = {
+        .clock = t->env->clock,
+        .next = t->env->next != NULL ? train_next_lease : NULL,
+        .get = train_get_lease,
+        .put = train_put_lease,
+        .give = train_give_lease,
+        .arg = t};
+
+    closures_init(&t->set, &env, t->lease, &t->job->alone);
+}
+
+// Adds the closure under way to those of the contribution.
+static void train_add(struct train *t, struct lease *l)
+{
+    closures_add(&t->set, l,
+                 &(struct closures_steps){.count = t->c.count,
+                                          .samples = t->c.samples,
+                                          .digest = t->c.digest,
+                                          .loss_sum = t->c.loss_sum,
+                                          .right_sum = t->c.right_sum});
+}
+
 // Takes one step of the worker's own. Clears *finite, and changes nothing, if
 // its loss or gradient is not finite.
 static enum sync_result local_step(struct train *t, bool *finite)
@@ -709,7 +763,7 @@ static enum sync_result local_more(struct train *t, bool *finite)
                 return SYNC_OK;
             }
         }
-        closures_add(&t->set, l, &t->c);
+        train_add(t, l);
     }
     return result;
 }
@@ -728,7 +782,7 @@ static enum sync_result local_steps(struct train *t, bool *finite)
         return result;
     inner_begin(in, t->sync->params);
     result = local_closure(t, finite);
-    closures_add(&t->set, t->lease, &t->c);
+    train_add(t, t->lease);
     if (result == SYNC_OK)
         result = local_more(t, finite);
     t->lease->outcome.change_steps = t->set.steps;
@@ -745,17 +799,12 @@ static enum sync_result local_steps(struct train *t, bool *finite)
 
 // Notes what the contribution changed. Returns true if it is not to be sent. A
 // loss scale that was too large is no fault of the host, and skip_all makes it
-// smaller. Of several closures any could be the large one: each is computed
-// again as a contribution.
+// smaller.
 static bool local_is_aside(struct train *t, bool finite)
 {
     if (!finite && t->job->precision == SPEC_F16 && isfinite(t->c.loss_sum))
         return false;
-    if (!lease_change(t->lease, t->job->model, t->sync->grads, finite))
-        return false;
-    if (closures_part(&t->set))
-        t->lease->outcome.aside = t->lease->outcome.changed = false;
-    return true;
+    return closures_change(&t->set, t->job->model, t->sync->grads, finite);
 }
 
 static enum sync_result local_and_send(struct train *t)
@@ -832,7 +881,7 @@ static enum sync_result stream_closure(struct train *t, struct lease *l)
         result = stream_take(t); // a short closure
     if (result != SYNC_OK)
         return result;
-    closures_add(&t->set, l, &t->c);
+    train_add(t, l);
     // An update may be too large where its gradient is not.
     if (!finite || !grad_finite(t->step.params, t->job->model->elements))
         return stream_skip(t);
@@ -878,7 +927,7 @@ static enum sync_result stream_go_on(struct train *t)
             t->steps.err = (struct sl_error)SL_ERROR_INIT;
             return SYNC_OK;
         } else {
-            closures_add(&t->set, l, &t->c); // ends with the stream
+            train_add(t, l); // ends with the stream
         }
     }
     return result;
@@ -936,7 +985,8 @@ static enum sync_result stream_run(struct train *t)
     if (result != SYNC_OK)
         closures_drop(&t->set, result);
     t->steps.skipped = first.skipped;
-    steps_note(&t->steps, first.samples, first.loss_sum, first.right_sum);
+    steps_note(&t->steps, first.of.samples, first.of.loss_sum,
+               first.of.right_sum);
     return result;
 }
 
@@ -1207,7 +1257,7 @@ void task_train(const struct task_env *env, struct worker_job *job,
     t.whole = spec_contributions(l->record->open->spec->train) > 0 ||
               job->inner != NULL || job->precision == SPEC_F16 ||
               train_has_clipping(&t) || job->rows != NULL;
-    closures_init(&t.set, env, job, l);
+    train_begin_set(&t);
     if (t.set.streams)
         stream_init(&t);
     t.repeats.tables = job_rows_tables(job->rows);

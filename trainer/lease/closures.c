@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/closures.c -- further leases of a contribution, and their end.
-#include "worker/lease/closures.h"
+// trainer/lease/closures.c -- further leases of a contribution, and their end.
+#include "trainer/lease/closures.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,31 +9,32 @@
 #include "common/base/num.h"
 #include "proto/spec.h"
 #include "trainer/lease/tally.h"
-#include "worker/lease/reading.h"
 
 // Closures of a stream: its first lease ends with it, so what is behind it is
 // not known to be counted before.
 #define STREAM_CLOSURES 64
 
-void closures_init(struct closures *c, const struct task_env *env,
-                   struct worker_job *job, struct lease *first)
+void closures_init(struct closures *c, const struct closures_env *env,
+                   struct lease *first, uint32_t *alone)
 {
-    const Sluice__V1__TrainSpec *train = job->record->open->spec->train;
-    bool sets = job->inner != NULL && spec_sets(train);
+    const Sluice__V1__TrainSpec *train = first->record->open->spec->train;
 
     *c = (struct closures){
-        .env = env,
-        .job = job,
+        .env = *env,
         .first = first,
-        .streams = job->inner != NULL && spec_streams(train),
-        .most = sets ? sl_min(spec_inner_closures(train), WIRE_KEYS_MAX) : 1};
+        .alone = alone,
+        .streams = spec_streams(train),
+        .most = spec_sets(train)
+                    ? sl_min(spec_inner_closures(train), WIRE_KEYS_MAX)
+                    : 1};
 }
 
 // Ends the reading of a lease that has its outcome: it counts beats of the
 // first lease, which may be gone before it.
 static void closures_let_go(const struct closures *c, struct lease *l)
 {
-    task_unprepare(c->env->input, l);
+    if (c->env.put != NULL)
+        c->env.put(c->env.arg, l);
     l->gate.pulse.outer = NULL;
 }
 
@@ -45,13 +46,13 @@ static void closures_hand_back(struct closures *c, const char *why,
     for (uint32_t i = 0; i < c->count; i++) {
         if (c->one[i].lease == c->first)
             continue;
-        if (gate_look(&c->one[i].lease->gate, c->env->clock) != GATE_OPEN)
+        if (gate_look(&c->one[i].lease->gate, c->env.clock) != GATE_OPEN)
             lease_stopped(c->one[i].lease);
         else
             lease_hand_back(c->one[i].lease, why);
         closures_let_go(c, c->one[i].lease);
         if (goes_on)
-            c->env->give(c->env->arg, c->one[i].lease);
+            c->env.give(c->env.arg, c->one[i].lease);
     }
     c->count = 0;
     c->steps = 0;
@@ -67,15 +68,11 @@ void closures_begin(struct closures *c)
 }
 
 void closures_add(struct closures *c, struct lease *l,
-                  const struct contribution *from)
+                  const struct closures_steps *of)
 {
-    c->one[c->count++] = (struct closures_one){.lease = l,
-                                               .number = c->added++,
-                                               .samples = from->samples,
-                                               .digest = from->digest,
-                                               .loss_sum = from->loss_sum,
-                                               .right_sum = from->right_sum};
-    c->steps += from->count;
+    c->one[c->count++] =
+        (struct closures_one){.lease = l, .number = c->added++, .of = *of};
+    c->steps += of->count;
     if (l != c->first) // it waits for the push: to stand still is no fault
         atomic_store(&l->running, false);
 }
@@ -107,23 +104,23 @@ struct lease *closures_next(struct closures *c, struct lease *first)
     struct lease *l;
     enum sl_err rc;
 
-    if (c->env->next == NULL || pulse_over(&first->gate.pulse) ||
+    if (c->env.next == NULL || pulse_over(&first->gate.pulse) ||
         closures_lost_one(c))
         return NULL;
-    if (c->job->alone > 0) {
-        c->job->alone--;
+    if (*c->alone > 0) {
+        (*c->alone)--;
         return NULL;
     }
     if (c->taken >= closures_wanted(c, first))
         return NULL;
-    l = c->env->next(c->env->arg, c->job);
+    l = c->env.next(c->env.arg);
     if (l == NULL)
         return NULL;
     atomic_store(&l->running, true);
     l->gate.pulse.outer = &first->gate.pulse;
-    rc = gate_look(&l->gate, c->env->clock) == GATE_OPEN
-             ? task_prepare(c->env->input, c->job, l, &err)
-             : SL_ECANCELED;
+    rc = gate_look(&l->gate, c->env.clock) == GATE_OPEN ? SL_OK : SL_ECANCELED;
+    if (rc == SL_OK && c->env.get != NULL)
+        rc = c->env.get(c->env.arg, l, &err);
     if (rc == SL_OK) {
         c->taken++;
         return l;
@@ -137,7 +134,7 @@ bool closures_undo(struct closures *c, struct lease *first, struct lease *l)
 {
     if ((c->count == 0 && !c->streams) || l == first ||
         !pulse_over(&l->gate.pulse) ||
-        gate_look(&first->gate, c->env->clock) != GATE_OPEN)
+        gate_look(&first->gate, c->env.clock) != GATE_OPEN)
         return false;
     if (atomic_load(&l->gate.draining))
         gate_close(&l->gate, GATE_DRAIN);
@@ -150,8 +147,8 @@ static struct wire_push_key closures_key(const struct closures_one *one)
 {
     return (struct wire_push_key){.closure = one->lease->closure,
                                   .attempt = one->lease->attempt,
-                                  .samples = one->samples,
-                                  .digest = one->digest};
+                                  .samples = one->of.samples,
+                                  .digest = one->of.digest};
 }
 
 void closures_note(struct closures *c, const struct sync *sync)
@@ -169,8 +166,8 @@ void closures_fill(struct closures *c, const struct sync *sync,
 {
     if (c->count == 0)
         return;
-    step->samples = c->one[0].samples;
-    step->digest = c->one[0].digest;
+    step->samples = c->one[0].of.samples;
+    step->digest = c->one[0].of.digest;
     for (uint32_t i = 1; i < c->count; i++)
         c->keys[0][i - 1] = closures_key(&c->one[i]);
     step->more = c->keys[0];
@@ -202,21 +199,27 @@ static void closures_tell(const struct closures_one *one, bool skipped)
 
     m.next = 1;
     m.steps++;
-    m.samples += one->samples;
+    m.samples += one->of.samples;
     m.skipped += skipped;
-    if (!skipped && isfinite(one->loss_sum)) {
-        m.loss_samples += one->samples;
-        m.loss_sum += one->loss_sum;
-        m.right_sum += isfinite(one->right_sum) ? one->right_sum : 0;
+    if (!skipped && isfinite(one->of.loss_sum)) {
+        m.loss_samples += one->of.samples;
+        m.loss_sum += one->of.loss_sum;
+        m.right_sum += isfinite(one->of.right_sum) ? one->of.right_sum : 0;
     }
     lease_set_progress(one->lease, &m);
 }
 
-bool closures_part(struct closures *c)
+bool closures_change(struct closures *c, const struct model *model,
+                     float *grads, bool finite)
 {
-    if (c->count < 2)
+    struct outcome *o = &c->first->outcome;
+
+    if (!lease_change(c->first, model, grads, finite))
         return false;
-    c->job->alone = c->most;
+    if (c->count > 1) {
+        o->aside = o->changed = false;
+        *c->alone = c->most;
+    }
     return true;
 }
 
@@ -226,7 +229,7 @@ void closures_end(struct closures *c, const struct sync *sync,
     struct sl_error none = SL_ERROR_INIT;
 
     if (result == SYNC_PARTLY)
-        c->job->alone = c->most;
+        *c->alone = c->most;
     if (c->count > 1 && result == SYNC_OK && !closures_hold(c, sync, c->first))
         result = SYNC_AGAIN;
     if (result == SYNC_FAILED)
@@ -277,13 +280,13 @@ void closures_counted(struct closures *c, const struct sync *sync)
     if (!closures_hold(c, sync, one.lease))
         lease_hand_back(one.lease, "a shard has been replaced");
     closures_let_go(c, one.lease);
-    c->env->give(c->env->arg, one.lease);
+    c->env.give(c->env.arg, one.lease);
 }
 
 void closures_drop(struct closures *c, enum sync_result result)
 {
     if (result == SYNC_PARTLY)
-        c->job->alone = c->most;
+        *c->alone = c->most;
     closures_hand_back(c,
                        result == SYNC_PARTLY
                            ? "a shard has a part of its contribution"

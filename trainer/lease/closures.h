@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/closures.h -- the closures of one contribution in mode local,
+// trainer/lease/closures.h -- the closures of one contribution in mode local,
 // each with a lease of its own.
 //
 // A worker may take the steps of several closures before it meets the others
@@ -18,22 +18,45 @@
 // of the parameters is pushed by itself: a closure ends when all of them have
 // counted it.
 //
-// Threads  the compute thread.
+// Threads  the thread that computes.
 // Memory   leases are the caller's, from `next` until closures_end. A lease
-//          that gets its outcome here has its reading ended (task_unprepare).
+//          that gets its outcome here has its reading ended (env->put).
 // Units    closures, of one step each.
 // Errors   a lease that cannot be begun gets its outcome, and there is none.
-#ifndef WORKER_LEASE_CLOSURES_H
-#define WORKER_LEASE_CLOSURES_H
+#ifndef TRAINER_LEASE_CLOSURES_H
+#define TRAINER_LEASE_CLOSURES_H
 
+#include "plan/fragments.h"
+#include "trainer/lease/lease.h"
 #include "trainer/push/sync.h"
-#include "worker/lease/contribution.h"
-#include "worker/lease/task.h"
+
+// Where further leases come from, and go to.
+struct closures_env {
+    const struct sl_clock *clock;
+    // Takes the next waiting lease, if it trains the same job; NULL if none
+    // does. NULL: a contribution is of the task's lease alone.
+    struct lease *(*next)(void *arg);
+    // Starts reading the batches of a lease of `next`, and ends it. NULL: the
+    // caller reads them itself.
+    enum sl_err (*get)(void *arg, struct lease *l, struct sl_error *err);
+    void (*put)(void *arg, struct lease *l);
+    // Gives a lease of `next`, which has its outcome, back at once. NULL if
+    // `next` is.
+    void (*give)(void *arg, struct lease *l);
+    void *arg;
+};
+
+// What was computed of a closure.
+struct closures_steps {
+    uint32_t count; // steps of its worker
+    uint64_t samples, digest;
+    double loss_sum, right_sum; // NAN: not known
+};
 
 struct closures {
-    const struct task_env *env;
-    struct worker_job *job;
+    struct closures_env env;
     struct lease *first; // the task's
+    uint32_t *alone;     // contributions that are to be of one closure (L6)
     bool streams;
     uint32_t most;  // closures that one push may count
     uint32_t taken; // leases since closures_begin
@@ -44,8 +67,7 @@ struct closures {
         struct lease *lease;
         uint32_t number; // in the order of closures_add, from 0
         bool skipped;    // a step was not finite, and it changed nothing
-        uint64_t samples, digest;
-        double loss_sum, right_sum;
+        struct closures_steps of;
     } one[WIRE_KEYS_MAX + 1]; // a last closure may have failed
     // closures_fill uses the first row, closures_cover that of its fragment.
     struct wire_push_key keys[FRAGMENTS_MOST][WIRE_KEYS_MAX];
@@ -53,26 +75,27 @@ struct closures {
 };
 
 // Begins with the lease of a task, `first`. Does nothing but that for a job of
-// which the contributions are of one closure.
-void closures_init(struct closures *c, const struct task_env *env,
-                   struct worker_job *job, struct lease *first);
+// which the contributions are of one closure. *env is copied; *alone, which the
+// caller keeps between tasks of the job, is 0 at first.
+void closures_init(struct closures *c, const struct closures_env *env,
+                   struct lease *first, uint32_t *alone);
 
 // Begins a contribution. Leases that an earlier one left, but the task's, are
 // handed back at once (env->give).
 void closures_begin(struct closures *c);
 
-// Adds a closure, the steps of which *from has taken. Its lease, unless it is
+// Adds a closure, of which the steps *of were taken. Its lease, unless it is
 // the task's, only waits for the push from now on, and does not count as
 // running.
 void closures_add(struct closures *c, struct lease *l,
-                  const struct contribution *from);
+                  const struct closures_steps *of);
 
-// Returns the next lease of the contribution, prepared; it counts as running,
-// and its beats are those of `first`, too; NULL if it has the closures that
-// `first`, the task's lease, or the job says, or has one alone (closures_part,
-// which this counts down); if no lease waits, or env->next is NULL; if `first`
-// or another of its leases is to end; or if the next one cannot be prepared:
-// that has its outcome then.
+// Returns the next lease of the contribution, which is read; it counts as
+// running, and its beats are those of `first`, too; NULL if it has the closures
+// that `first`, the task's lease, or the job says, or has one alone
+// (c->alone, which this counts down); if no lease waits, or env->next is
+// NULL; if `first` or another of its leases is to end; or if the next one
+// cannot be read: that has its outcome then.
 struct lease *closures_next(struct closures *c, struct lease *first);
 
 // Returns true if lease `l`, of closures_next, is over or to end, but the
@@ -87,10 +110,13 @@ bool closures_undo(struct closures *c, struct lease *first, struct lease *l);
 void closures_fill(struct closures *c, const struct sync *sync,
                    struct sync_step *step);
 
-// Returns true if the contribution has several closures; then the next
-// contributions, as many as one may have closures, have one closure each, which
-// are judged one by one.
-bool closures_part(struct closures *c);
+// Notes what the contribution changed, as lease_change of its first lease does.
+// Returns true if it is not to be pushed but handed back. If it has several
+// closures, any of them could be why: then the outcome does not say that it was
+// too large, and the next contributions, as many as one may have closures, have
+// one closure each.
+bool closures_change(struct closures *c, const struct model *model,
+                     float *grads, bool finite);
 
 // Sets the outcome of all leases but the first, the task of which ended with
 // `result`: what it is believed to be, if the shards are those that were pushed
