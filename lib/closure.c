@@ -40,7 +40,7 @@ static void fill_info(struct sluice_closure *c)
     const struct record *r = record_of(c);
     const Sluice__V1__TrainSpec *train = r->open->spec->train;
     const struct sluice_info is = c->info; // of a ring
-    uint64_t closure = c->slot ? c->key.closure : c->lease->closure;
+    uint64_t closure = c->slot ? c->key.closure : c->now->closure;
 
     c->info = (struct sluice_info){
         .job = r->open->job_name,
@@ -67,6 +67,24 @@ static void fill_info(struct sluice_closure *c)
     schedule_closure_range(&r->schedule, closure, &c->info.first,
                            &c->info.count);
     c->shuffle = !train->has_shuffle || train->shuffle;
+}
+
+static void closure_positions(struct sluice_closure *c, uint32_t step)
+{
+    schedule_step_range(&record_of(c)->schedule, c->now->closure, step,
+                        &c->first, &c->count);
+    c->digest = 0;
+    for (uint64_t p = c->first; p < c->first + c->count; p++)
+        c->digest += schedule_digest(c->info.epoch, sluice_sample(c, p));
+}
+
+void closure_turn(struct sluice_closure *c, struct lease *l)
+{
+    c->now = l;
+    fill_info(c);
+    // Fails for no epoch if it has not for another.
+    (void)order_init(&c->order, c->info.seed, c->info.epoch, c->info.samples);
+    closure_positions(c, 0);
 }
 
 // What is kept of its ranges; the job is there, and what `info` says of it.
@@ -111,8 +129,10 @@ static struct sluice_closure *closure_new(struct sluice *s)
 {
     struct sluice_closure *c = sl_calloc(1, sizeof(*c));
 
-    if (c != NULL)
+    if (c != NULL) {
         c->session = s;
+        list_init(&c->taken);
+    }
     return c;
 }
 
@@ -144,7 +164,7 @@ enum sl_err closure_open(struct sluice *s, struct lease *l,
         session_done(s, l);
         return sl_no_memory(err);
     }
-    c->lease = l;
+    c->lease = c->now = l;
     s->open = c;
     rc = closure_take_job(c, &why);
     if (rc == SL_OK)
@@ -157,6 +177,7 @@ enum sl_err closure_open(struct sluice *s, struct lease *l,
     // In mode local all shards skip a contribution, or none does.
     c->whole =
         closure_clips(c) || c->job->tables != NULL || c->info.batches > 0;
+    set_init(c);
     *out = c;
     return SL_OK;
 }
@@ -176,6 +197,7 @@ enum sl_err closure_of_slot(struct sluice *s, struct sluice_closure **out,
         closure_free(c);
         return SL_OK;
     }
+    c->now = c->lease;
     c->job = s->ring->job;
     rc = closure_prepare(c, err);
     if (rc != SL_OK) {
@@ -202,19 +224,21 @@ static void finish_slot(struct sluice_closure *c, const char *why,
 
 void sluice_finish(struct sluice_closure *c, const char *why)
 {
+    enum sync_result result = c->at == CLOSURE_DONE   ? SYNC_OK
+                              : c->at == CLOSURE_LOST ? c->lost
+                                                      : SYNC_STOPPED;
     struct lease *l = c->lease;
 
-    pulse_beat(&l->gate.pulse);
+    sluice_alive(c);
     if (c->slot) {
         finish_slot(c, why, NULL, false);
         return;
     }
-    if (c->at == CLOSURE_DONE)
-        steps_conclude(&c->steps, SYNC_OK);
-    else if (c->at == CLOSURE_LOST && !l->outcome.aside)
-        steps_conclude(&c->steps, c->lost);
-    else if (c->at != CLOSURE_LOST)
+    if (c->at != CLOSURE_DONE && c->at != CLOSURE_LOST)
         lease_hand_back(l, why != NULL ? why : "the program let go of it");
+    else if (!c->aside)
+        steps_conclude(&c->steps, result);
+    set_finish(c, result);
     closure_free(c);
 }
 
@@ -230,6 +254,7 @@ void sluice_fail(struct sluice_closure *c, const char *why, bool job_error)
     }
     lease_fail(c->lease, err.code, &err);
     c->lease->outcome.job_error = job_error;
+    set_finish(c, SYNC_FAILED);
     closure_free(c);
 }
 
@@ -284,7 +309,7 @@ float *sluice_grads(const struct sluice_closure *c)
 
 void sluice_alive(struct sluice_closure *c)
 {
-    pulse_beat(&c->lease->gate.pulse);
+    pulse_beat(&c->now->gate.pulse);
 }
 
 // ---- steps
@@ -298,7 +323,7 @@ enum sl_err closure_lose(struct sluice_closure *c, enum sync_result result,
     c->inside = false;
     if (result == SYNC_FAILED)
         return sl_fail(err, c->steps.err.code, "%s", c->steps.err.text);
-    if (!c->slot && c->lease->outcome.aside)
+    if (c->aside)
         return sl_fail(err, SL_ECANCELED,
                        "%s: the closure is handed back; take the next one",
                        c->lease->outcome.err.text);
@@ -341,11 +366,10 @@ static void start_step(struct sluice_closure *c)
 {
     uint32_t n = c->job->sync->ranges_count;
 
-    schedule_step_range(&record_of(c)->schedule, c->lease->closure,
-                        c->steps.step, &c->first, &c->count);
-    c->digest = 0;
-    for (uint64_t p = c->first; p < c->first + c->count; p++)
-        c->digest += schedule_digest(c->info.epoch, sluice_sample(c, p));
+    set_begin(c);
+    if (c->now != c->lease)
+        closure_turn(c, c->lease);
+    closure_positions(c, c->steps.step);
     memset(c->covered, 0, n * sizeof(*c->covered));
     memset(c->sent, 0, n * sizeof(*c->sent));
     memset(c->absent, 0, c->info.variables * sizeof(*c->absent));
@@ -392,7 +416,7 @@ enum sl_err sluice_begin(struct sluice_closure *c, struct sluice_step *out,
 
     if (c->inside)
         return sl_fail(err, SL_ESTATE, "a step is under way: end it first");
-    pulse_beat(&c->lease->gate.pulse);
+    sluice_alive(c);
     if (c->slot)
         return slot_begin(c, out, err);
     if (c->at == CLOSURE_LOST)
@@ -455,6 +479,7 @@ static enum sync_result closure_send_range(struct sluice_closure *c,
     bool finite = job_tables_fill(c->job->tables, range, &step);
     enum sync_result result;
 
+    closures_fill(&c->set, c->job->sync, &step);
     c->sent[range] = true;
     if (!skip)
         tell_absent(c, range, &step);
@@ -474,7 +499,7 @@ static enum sl_err check_inside(struct sluice_closure *c, struct sl_error *err)
                        : closure_lose(c, c->lost, err);
     if (!c->inside)
         return sl_fail(err, SL_ESTATE, "no step is under way: begin one");
-    pulse_beat(&c->lease->gate.pulse);
+    sluice_alive(c);
     return SL_OK;
 }
 
@@ -625,9 +650,10 @@ static enum sync_result closure_clip(struct sluice_closure *c, bool *skip)
     if (*skip || (!closure_clips(c) && c->info.batches == 0))
         return SYNC_OK;
     finite = grad_finite(j->grads, (size_t)j->model->elements);
-    c->lease->outcome.change_steps = c->info.batches;
-    if (c->info.batches > 0 &&
-        lease_change(c->lease, j->model, j->grads, finite))
+    c->lease->outcome.change_steps = c->set.steps;
+    c->aside = c->info.batches > 0 &&
+               closures_change(&c->set, j->model, j->grads, finite);
+    if (c->aside)
         return SYNC_STOPPED;
     if (!finite) {
         *skip = true;
@@ -643,9 +669,11 @@ static enum sl_err send_rest(struct sluice_closure *c,
                              const struct sluice_result *r,
                              struct sl_error *err)
 {
+    const struct closures_steps *of = &c->set.one[0].of;
     enum sync_result result = SYNC_OK;
     bool skip = r->skip;
 
+    set_note(c, r);
     if (!c->again)
         result = closure_clip(c, &skip);
     for (uint32_t i = c->ranges_count; i-- > 0 && !c->again;) {
@@ -658,10 +686,13 @@ static enum sl_err send_rest(struct sluice_closure *c,
     }
     c->inside = false;
     c->steps.skipped = c->steps.skipped || skip;
-    if (!c->again) {
+    if (c->again)
+        return SL_OK;
+    if (c->set.count > 0)
+        steps_note(&c->steps, of->samples, of->loss_sum, of->right_sum);
+    else
         steps_note(&c->steps, c->count, r->loss_sum, r->right);
-        steps_end(&c->steps);
-    }
+    steps_end(&c->steps);
     return SL_OK;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lib/done.c -- what closures ask of their session: to give a lease back, and
-// whether a call may wait on.
+// lib/done.c -- what closures ask of their session: the next lease, to give one
+// back, and whether a call may wait on.
 #include "lib/inner.h"
 
 #include "common/base/clock.h"
@@ -17,6 +17,23 @@ void session_done(struct sluice *s, struct lease *l)
 {
     l->done_arg = s;
     loop_post_task(s->loop, &l->done, session_on_done, l);
+}
+
+struct lease *session_next(struct sluice *s, const struct record *record)
+{
+    struct list_node *n;
+    struct lease *l = NULL;
+
+    pthread_mutex_lock(&s->shared.lock);
+    n = list_first(&s->shared.queue);
+    if (n != NULL && !s->shared.draining)
+        l = list_entry(n, struct lease, queued);
+    if (l != NULL && (l->record != record || l->kind != LEASE_TRAIN))
+        l = NULL;
+    if (l != NULL)
+        list_remove(&l->queued);
+    pthread_mutex_unlock(&s->shared.lock);
+    return l;
 }
 
 static bool session_stays(struct sluice *s)

@@ -26,6 +26,7 @@
 #include "stream/attendee.h"
 #include "proto/model.h"
 #include "proto/spec.h"
+#include "trainer/lease/closures.h"
 #include "trainer/lease/hybrid.h"
 #include "trainer/lease/job_ring.h"
 #include "trainer/lease/lease.h"
@@ -51,13 +52,14 @@ struct kept_job {
     void *narrow;       // by range: what of `grads` is sent in 16 bits; owned
     size_t space_bytes; // bytes of each vector from space_new; 0: plain memory
     struct nonfinite nonfinite; // judges steps that are not finite
+    uint32_t alone; // contributions that are to be of one closure (L6)
 };
 
 struct sluice_closure {
     struct sluice *session;
     struct lease *lease;
     struct kept_job *job;
-    struct sluice_info info;
+    struct sluice_info info; // of `now`
     struct order order;
     bool shuffle;
     bool slot;            // a slot of a rank or group: the lease is the ring's
@@ -80,6 +82,14 @@ struct sluice_closure {
     bool *sent;        // by range
     bool *absent;      // by variable: it has no gradient in this step
     bool any_absent;
+
+    // Mode local: the closures of the contribution under way (set.c).
+    struct closures set;
+    struct lease *now; // of which the program computes batches; else `lease`
+    struct list taken; // struct lease, by `queued`: further ones
+    bool noted;        // `set` has the steps of `now`
+    bool cut;          // the last closure is left out: its lease ends
+    bool aside;        // it was too large, and is handed back
 
     struct {                 // range.h
         uint32_t *sent;      // shards, in the order that they left; owned
@@ -225,6 +235,26 @@ enum sl_err closure_lose(struct sluice_closure *c, enum sync_result result,
 enum sl_err closure_of_slot(struct sluice *s, struct sluice_closure **out,
                             struct sl_error *err);
 
+// Makes `l` the closure that the program computes: c->now, c->info, its
+// positions with their order and digest. `l` is the closure's own lease, or one
+// of the same contribution.
+void closure_turn(struct sluice_closure *c, struct lease *l);
+
+// ---- set.c, the closures of a contribution in mode local
+
+// Begins with the lease of `c`; does nothing in another mode, as the next three
+// functions.
+void set_init(struct sluice_closure *c);
+// Begins a contribution with the closure of that lease: gives back the leases
+// of one that counts for nothing.
+void set_begin(struct sluice_closure *c);
+// Notes what was computed of the closure under way, unless it was noted or left
+// out: what the step then pushes are the closures that were noted.
+void set_note(struct sluice_closure *c, const struct sluice_result *r);
+// Ends the contribution with `result`: gives back all leases but that of `c`,
+// which has its outcome.
+void set_finish(struct sluice_closure *c, enum sync_result result);
+
 // ---- setup.c, for sessions and task clients
 
 // Returns `said` unless it is NULL, else the value of SLUICE_COORDINATOR if it
@@ -247,6 +277,11 @@ enum sl_err lib_tls(struct rpc_tls *tls, const char *ca, const char *cert,
 void lib_log_once(void);
 
 // ---- done.c, for closures
+
+// Takes the next lease off the queue, if it trains the job of `record`, which
+// must not have been opened anew; NULL if it does not, none waits, or the
+// session drains. The lease is the caller's until session_done.
+struct lease *session_next(struct sluice *s, const struct record *record);
 
 // Gives lease `l`, with its outcome set, back to the member, which reports it,
 // on the loop, later; `l` must not be used after the call. Does not wait. Any

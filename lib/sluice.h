@@ -218,8 +218,8 @@ struct sluice_info {
     // What it will most probably compute next, of this epoch: to be read ahead.
     uint64_t next_first, next_count; // positions; 0: not known
     uint32_t tables;                 // how many sparse tables the job has
-    // In mode local: batches of this contribution, train.inner.steps but for
-    // the last one of an epoch. Else 0.
+    // In mode local: batches of this closure, train.inner.closure but for the
+    // last one of an epoch. Else 0.
     uint32_t batches;
     bool reset; // mode local: train.inner.moments is reset
 };
@@ -231,7 +231,8 @@ struct sluice_variable {
     uint64_t first, elements; // its range of the flat vectors
 };
 
-// Returns the closure's description, which lives as long as the closure.
+// Returns the closure's description, which lives as long as the closure. It
+// changes when sluice_more begins another one.
 SLUICE_API const struct sluice_info *
 sluice_closure_info(const struct sluice_closure *c);
 
@@ -443,10 +444,28 @@ SLUICE_API enum sl_err sluice_rows_push(struct sluice_closure *c,
 // The contribution is counted as a whole or not at all. What a lost one changed
 // is dropped, and `mine` with it: the next contribution begins with fresh
 // parameters. Its loss is the sum over all of its samples.
+//
+// With train.inner.closure a contribution has several closures, which are
+// leased one by one, and a program that is told to leave pushes those that are
+// whole (docs/local.md). Then sluice_more stands behind each of them:
+//
+//         // copy sluice_params(c) to `mine`
+//         do {
+//             // the batches of one closure, as above; its loss
+//             if (rc != SL_OK || sluice_change(c, 0, elements, mine, &err) !=
+//             SL_OK)
+//                 break; // lost
+//             r = (struct sluice_result){.loss_sum = loss};
+//         } while (sluice_more(c, &r, &more, &err) == SL_OK && more);
+//         sluice_end(c, NULL, &err);
+//
+// A program that does not call it pushes each closure by itself.
+
+struct sluice_result; // below
 
 struct sluice_batch {
-    bool none;             // there is no such batch: the contribution is whole
-    uint32_t index;        // as asked
+    bool none;      // there is no such batch: the closure is whole, or left out
+    uint32_t index; // as asked
     uint64_t first, count; // positions
     // What a schedule of the learning rate counts: the steps of one worker that
     // has a slot of each round. It depends on the closure alone, so it is the
@@ -454,10 +473,13 @@ struct sluice_batch {
     uint64_t number;
 };
 
-// Describes batch `i`, from 0, of the contribution under way in *out (`none`
-// behind the last one). Shows that the program makes progress. SL_ESTATE: no
-// step is under way, or the job is in another mode; SL_ECANCELED: the closure
-// was lost, or the session drains: then the rest is not to be computed.
+// Describes batch `i`, from 0, of the closure under way in *out (`none` behind
+// the last one). Shows that the program makes progress. SL_ESTATE: no step is
+// under way, or the job is in another mode; SL_ECANCELED: the closure was lost,
+// or the session drains: then the rest is not to be computed. A closure that
+// sluice_more began, and of which the lease ends, is left out instead: the
+// batch is `none`, sluice_change does nothing, and the step is ended with what
+// sluice_more was told before.
 SLUICE_API enum sl_err sluice_batch(struct sluice_closure *c, uint32_t i,
                                     struct sluice_batch *out,
                                     struct sl_error *err);
@@ -475,6 +497,17 @@ SLUICE_API enum sl_err sluice_batch(struct sluice_closure *c, uint32_t i,
 SLUICE_API enum sl_err sluice_change(struct sluice_closure *c, uint64_t first,
                                      uint64_t count, const float *now,
                                      struct sl_error *err);
+
+// Ends the batches of the closure under way, of which *r has the sums, when
+// sluice_change was told of all elements, and sets *more to whether those of
+// another closure follow: at the parameters that the program has, and described
+// by sluice_closure_info and sluice_batch from now on. Else the contribution is
+// whole, and sluice_end follows, which reads no sums then: it has all closures
+// that its job says, none waits, something is not finite, or the session
+// drains. Does not wait. SL_ESTATE, SL_ECANCELED as sluice_batch.
+SLUICE_API enum sl_err sluice_more(struct sluice_closure *c,
+                                   const struct sluice_result *r, bool *more,
+                                   struct sl_error *err);
 
 // ---- the end of a step
 

@@ -100,6 +100,8 @@
 // 55 layers that encode numbers, slices, and numbers of rows that are a part of
 //    the sample
 // 56 replicas that follow behind the answers, which psservers alone must know
+// 57 contributions of several closures of programs, which workers alone must
+//    know
 // 58 data of format libsvm, which workers alone must know
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
@@ -143,6 +145,7 @@
 #define MODEL_EDITION_SHARES 54
 #define MODEL_EDITION_ENCODES 55
 #define MODEL_EDITION_FOLLOWS 56
+#define MODEL_EDITION_PROGRAM_SETS 57
 #define MODEL_EDITION_LIBSVM 58
 #define MODEL_INPUTS_OLD 8
 

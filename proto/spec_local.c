@@ -274,7 +274,7 @@ static enum sl_err check_streams(Sluice__V1__TrainSpec *t, bool external,
 
 // Slots of a fixed round are closures, so one that counts several is of open
 // rounds alone.
-static enum sl_err check_closure(const Sluice__V1__TrainSpec *t, bool external,
+static enum sl_err check_closure(const Sluice__V1__TrainSpec *t,
                                  struct sl_error *err)
 {
     uint32_t steps = t->inner->steps, each = t->inner->closure;
@@ -285,10 +285,6 @@ static enum sl_err check_closure(const Sluice__V1__TrainSpec *t, bool external,
                        "train.inner.steps, which is %u, and at least a %dth of "
                        "it, got %u",
                        steps, WIRE_KEYS_MAX, each);
-    if (each < steps && external)
-        return sl_fail(err, SL_EINVAL,
-                       "train.inner.closure: a program pushes each closure by "
-                       "itself; set train.inner.steps instead");
     if (each < steps && !spec_open(t))
         return sl_fail(err, SL_EINVAL,
                        "train.inner.closure: a contribution to a round whose "
@@ -314,13 +310,12 @@ static enum sl_err check_pace(Sluice__V1__TrainSpec *t, bool external,
                        "after each closure, at its worker's own pace; leave it "
                        "out",
                        says_streams(t));
-    if (spec_sets(t))
-        return SL_OK;
     if (external)
         return sl_fail(err, SL_EINVAL,
-                       "train.inner.pace: a program pushes each closure by "
-                       "itself, which has all of train.inner.steps; leave it "
-                       "out");
+                       "train.inner.pace: programs say nothing of their pace; "
+                       "leave it out");
+    if (spec_sets(t))
+        return SL_OK;
     if (!spec_open(t))
         return sl_fail(err, SL_EINVAL,
                        "train.inner.pace: slots of a fixed round are of equal "
@@ -385,7 +380,7 @@ static enum sl_err check_inner(Sluice__V1__TrainSpec *t, bool external,
     if (rc == SL_OK)
         rc = check_streams(t, external, err);
     if (rc == SL_OK)
-        rc = check_closure(t, external, err);
+        rc = check_closure(t, err);
     if (rc == SL_OK)
         rc = check_pace(t, external, err);
     return rc == SL_OK ? check_codes(t->inner, err) : rc;
@@ -617,6 +612,8 @@ static unsigned local_edition(const Sluice__V1__JobSpec *spec)
 {
     const Sluice__V1__TrainSpec *t = spec->train;
 
+    if (spec_sets(t) && spec_external(spec))
+        return MODEL_EDITION_PROGRAM_SETS;
     if (spec_norm_median(t) && spec_external(spec))
         return MODEL_EDITION_WEIGHTS;
     return spec_inner(t).store   ? MODEL_EDITION_MOMENTS

@@ -114,6 +114,7 @@ _SIGNATURES = {
                                  _err]),
     "sluice_batch": (c_int, [c_void_p, c_uint32, POINTER(Batch), _err]),
     "sluice_change": (c_int, [c_void_p, c_uint64, c_uint64, c_void_p, _err]),
+    "sluice_more": (c_int, [c_void_p, POINTER(Result), POINTER(c_bool), _err]),
     "sluice_end": (c_int, [c_void_p, POINTER(Result), _err]),
     "sluice_alive": (None, [c_void_p]),
     "sluice_finish": (None, [c_void_p, c_char_p]),

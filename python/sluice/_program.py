@@ -263,6 +263,8 @@ class Program:
         self._step: Optional[Step] = None
         self._batch: Optional[LocalBatch] = None  # mode local: of its batches
         self._sums = (0.0, 0.0)  # mode local: losses and right ones of those before
+        self._whole = (0, 0, 0.0)  # mode local: steps, samples and loss of whole closures
+        self._more = False  # mode local: further closures are of the contribution
         self._spoilt = False  # mode local: the optimizer has seen what is not finite
         self._taken = self._leaving = False
         self._left_s = 0.0  # when that was
@@ -709,21 +711,28 @@ class Program:
     def _contribution(self, closure: Closure, reader: Reader, step: Step
                       ) -> Iterator[Batch]:
         """The batches of mode local. What they have changed leaves with the last one,
-        or with one that is not finite."""
+        or with one that is not finite; if we are to leave in the midst of a closure
+        behind others, what these have changed."""
         self._fresh()
-        self._sums = (0.0, 0.0)
-        for part in step.batches():
-            there = dataclasses.replace(
-                self._read(closure, reader, part.index, part.first), number=part.number)
-            self._at(there, part.index == 0 and (closure.reset or self._spoilt))
-            self._spoilt = False
-            self._step, self._batch, self._taken = step, part, False
-            yield there
-            self._step = self._batch = None
-            if not self._taken:
-                raise RuntimeError("a batch was passed over: call step for each")
-            if step.ended:
-                return
+        self._sums, self._whole, self._more = (0.0, 0.0), (0, 0, 0.0), True
+        reset = closure.reset or self._spoilt
+        while self._more:
+            self._more = False
+            for part in step.batches():
+                there = dataclasses.replace(
+                    self._read(closure, reader, part.index, part.first), number=part.number)
+                self._at(there, reset)
+                reset = self._spoilt = False
+                self._step, self._batch, self._taken = step, part, False
+                yield there
+                self._step = self._batch = None
+                if not self._taken:
+                    raise RuntimeError("a batch was passed over: call step for each")
+                if step.ended:
+                    return
+        if not step.lost:
+            step.done()
+            self._note(*self._whole)
 
     def _read(self, closure: Closure, reader: Reader, number: int,
               first: int) -> Batch:
@@ -827,22 +836,26 @@ class Program:
         """Mode local, for a program that takes the step of the batch by itself, instead
         of `step`: the parameters of the model are those behind it. `loss`: the batch's
         mean, `right`: how many samples were predicted right."""
-        step, part = self._begun(), self._batch
+        step, part, closure = self._begun(), self._batch, self._closure_now()
         if part is None:
             raise RuntimeError("stepped is of mode 'local': elsewhere psservers step")
         self._step, loss = None, float(loss)
         sums = self._sums = (self._sums[0] + loss * part.count, self._sums[1] + right)
-        whole = part.first + part.count == step.first + step.count
+        whole = part.first + part.count == closure.first + closure.count
         if np.isfinite(loss) and not whole:
             return
+        self._whole = (self._whole[0] + part.index + 1, self._whole[1] + closure.count, loss)
         try:
             self._spoilt = not (np.isfinite(loss) and self._tell_change(step))
             if self._spoilt:  # counted, and not applied
-                self._closure_now().grads.fill(np.nan)
+                closure.grads.fill(np.nan)
+            elif step.more(*sums):
+                self._sums, self._more = (0.0, 0.0), True
+                return
             step.done(*sums)
         except Lost:  # the next batch is another closure's
             return
-        self._note(part.index + 1, step.count, loss)
+        self._note(*self._whole)
 
     def _tell_change(self, step: Step) -> bool:
         """What the model has now is what the contribution has made of it. False if any

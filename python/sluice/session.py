@@ -32,6 +32,16 @@ In mode local a step has many batches, which the program takes as steps of its o
                 step.change(mine)
                 step.done(loss_sum=loss)
 
+With small closures (train.inner.closure) the program asks for more behind each of them,
+and one that is told to leave pushes those that are whole:
+
+                mine, more = closure.params.copy(), True
+                while more:
+                    loss = sum(my_step(mine, batch.samples, rate(batch.number))
+                               for batch in step.batches())
+                    step.change(mine)
+                    more = step.more(loss_sum=loss)
+
 Any process that does this may be killed at any time, others may come: each step
 counts once. Ctrl-C, and `Session.drain` from a handler of SIGTERM, let the step
 under way end and hand the rest back. Handlers of signals run while a call waits for
@@ -168,15 +178,18 @@ class Step:
         return self._closure.samples_of(self.first)
 
     def batches(self) -> Iterator[LocalBatch]:
-        """Mode local: its batches, each a step of the program's own. Ends early if the
-        closure is lost, or if we are leaving: `change` and `done` do nothing then, and
-        neither do the steps behind this one come."""
+        """Mode local: its batches, each a step of the program's own; of one closure.
+        Ends early if the closure is lost, or if we are leaving: `change` does nothing
+        then, `more` is False, and `done` pushes the closures that `more` was told of
+        before, if there are any. The steps behind this one do not come."""
         of, at = self._closure, native.Batch()
         for index in range(of.batches):
             try:
                 of._say("sluice_batch", index, ctypes.byref(at))
             except Lost:
                 self.lost = True
+                return
+            if at.none:
                 return
             first, count = int(at.first), int(at.count)
             yield LocalBatch(index, first, count, int(at.number), of.samples_of(first))
@@ -189,6 +202,21 @@ class Step:
         if self.lost:
             return
         self._closure._say("sluice_change", first, values.size, values.ctypes.data)
+
+    def more(self, loss_sum: float = float("nan"), right: float = 0.0) -> bool:
+        """Mode local: the batches of a closure are computed, `change` was told of all of
+        the parameters behind them, and the sums are as those of `done`. True if
+        `batches` now has those of another closure, for the same parameters: then
+        `Closure.number`, `epoch`, `first`, `count` and `batches` are of that one. False:
+        the contribution is whole, and leaves with `done`, or the next turn of `steps`."""
+        if self.lost:
+            return False
+        of, more = self._closure, native.c_bool()
+        of._result.loss_sum, of._result.right, of._result.skip = loss_sum, right, False
+        of._say("sluice_more", of._result_at, ctypes.byref(more))
+        if more:
+            of._turn()
+        return more.value
 
     def ready(self, first: int, count: int) -> None:
         """Elements [first, first + count) of the gradient are whole, and their
@@ -246,8 +274,9 @@ class Closure:
     A step whose round is not applied comes again, here or elsewhere. In hybrid mode
     it is one batch of a step that a group computes; `ranks` and `rank` are of the
     group, and rank 0 leads it. In mode local it is one step of `batches` batches
-    (else 0), of `batch` samples each, which the program takes by itself; `reset`: its
-    optimizer begins each of them without a past.
+    (else 0), of `batch` samples each, which the program takes by itself, and with
+    `Step.more` of further closures; `reset`: its optimizer begins each contribution
+    without a past.
 
     `params` and `grads` are the flat vectors; by range there are none, and `pull`
     and `Step.push` take their place."""
@@ -255,11 +284,10 @@ class Closure:
     def __init__(self, session: "Session", handle: ctypes.c_void_p) -> None:
         self._session = session
         self._open: Optional[ctypes.c_void_p] = handle
-        info = native.lib().sluice_closure_info(handle).contents
+        self._info = info = native.lib().sluice_closure_info(handle).contents
         self.job = info.job.decode()
         self.job_number = int(info.number)
-        self.number, self.epoch = int(info.closure), int(info.epoch)
-        self.first, self.count = int(info.first), int(info.count)
+        self._turn()
         self.step_count = int(info.steps)
         self.samples = int(info.samples)  # of an epoch
         self.batch, self.seed = int(info.batch), int(info.seed)
@@ -268,9 +296,8 @@ class Closure:
         self.ranks, self.rank = int(info.ranks), int(info.rank)
         self.generation, self.rounds = int(info.generation), int(info.rounds)
         self.redone = int(info.redone)
-        self.batches, self.reset = int(info.batches), bool(info.reset)
+        self.reset = bool(info.reset)
         self.ahead = (int(info.next_first), int(info.next_count))
-        self._samples: Optional[npt.NDArray[np.uint64]] = None
         # What every step is told in and tells.
         self._step, self._result = native.Step(), native.Result()
         self._step_at = ctypes.byref(self._step)
@@ -280,6 +307,14 @@ class Closure:
             self.grads = self._vector("sluice_grads")
         self._named: Optional[Dict[str, Variable]] = None
         self._tables: Optional[Dict[str, Table]] = None
+
+    def _turn(self) -> None:
+        """Takes what is said of the closure that is computed."""
+        info = self._info
+        self.number, self.epoch = int(info.closure), int(info.epoch)
+        self.first, self.count = int(info.first), int(info.count)
+        self.batches = int(info.batches)
+        self._samples: Optional[npt.NDArray[np.uint64]] = None
 
     def _handle(self) -> ctypes.c_void_p:
         if self._open is None:
@@ -432,6 +467,8 @@ class Closure:
         when all is counted. Raises Lost."""
         self._say("sluice_begin", self._step_at)
         told = self._step
+        if self.batches:  # `Step.more` had gone on to another
+            self._turn()
         return None if told.none else Step(self, told.number, told.first, told.count)
 
     def steps(self) -> Iterator[Step]:

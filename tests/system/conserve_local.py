@@ -19,13 +19,15 @@ def train(session, step_ms):
     for closure in session.closures():
         done = 0
         for step in closure.steps():
-            now = closure.params.reshape(2, -1).copy()
+            now, more = closure.params.reshape(2, -1).copy(), True
             try:
-                for batch in step.batches():
-                    now[:, batch.samples] -= 1
-                    time.sleep(step_ms / 1000)
-                step.change(now.ravel())
-                step.done(loss_sum=0.0)
+                while more:
+                    for batch in step.batches():
+                        now[:, batch.samples] -= 1
+                        time.sleep(step_ms / 1000)
+                    step.change(now.ravel())
+                    more = step.more(loss_sum=0.0)
+                step.done()
                 done += 1
             except Lost:
                 break

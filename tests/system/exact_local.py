@@ -43,7 +43,8 @@ WAYS = {  # what train has, and what train.inner has
     "fragments": ({"quorum": 1, "fragments": 2}, {}),
     "fragments-e3m0": ({"quorum": 1, "fragments": 2}, {"up": "e3m0"}),
 }
-OF_PROGRAMS = [way for way in WAYS if "closures" not in way and "fragments" not in way]
+OF_PROGRAMS = [way for way, (more, inner) in WAYS.items()
+               if "fragments" not in more and not {"pace", "moments"} & set(inner)]
 NAMES = ("one", "two")
 
 

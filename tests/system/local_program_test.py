@@ -46,6 +46,31 @@ with sluice.Session(sys.argv[2], name=sys.argv[4], wait=60, local=True) as sessi
             step.done(loss_sum=0.0)
 '''
 
+# Takes further closures, whole numbers at a time. The program that is told to goes in the
+# midst of the closure behind two whole ones, by a real signal; what it then is told of
+# the batch is that there is none.
+CLOSURES = '''
+import os, signal, sys, time
+import sluice
+leaves = "--leaves" in sys.argv
+with sluice.Session(sys.argv[2], name=sys.argv[4], wait=60, local=True) as session:
+    signal.signal(signal.SIGTERM, lambda *_: session.drain())
+    for closure in session.closures():
+        for step in closure.steps():
+            mine, whole, more = closure.params.copy(), 0, True
+            while more:
+                for batch in step.batches():
+                    print(closure.number, batch.index, flush=True)
+                    mine[batch.samples] -= 1
+                    if leaves and whole == 2:
+                        os.kill(os.getpid(), signal.SIGTERM)
+                        while next(step.batches(), None) is not None:
+                            time.sleep(0.01)
+                    time.sleep(0.01)
+                step.change(mine)
+                more, whole = step.more(loss_sum=1.0), whole + 1
+'''
+
 
 class Normed(Trainer):
     """The net of local_test with NumPy's Adam, as a program that steps by itself."""
@@ -68,12 +93,12 @@ class Normed(Trainer):
 
 
 def trained(c, x, y, wrong=(), within=lambda t, batch: None, leaves=False,
-            **more):
+            train=None, **more):
     """Trains the job of local_test, and gives the program and the samples that it saw.
     `within` is called before each step."""
     seen = []
     with Normed("numpy", c.address, every=STEPS, ranks=SLOTS,
-                train={"shuffle": False, "outer": OUTER}, **more) as t:
+                train=train or {"shuffle": False, "outer": OUTER}, **more) as t:
         for batch in t.batches((x, y), BATCH, EPOCHS):
             seen += batch.samples.tolist()
             within(t, batch)
@@ -228,17 +253,17 @@ def codes_and_a_quorum_are_of_programs_too():
 
 
 def a_program_that_leaves_hands_back():
-    """SIGTERM between two batches: the rest of the contribution is not computed."""
+    """SIGTERM between two batches: the rest of the contribution is not computed, and
+    nothing of it counts, since it is one closure."""
     with Cluster(psservers=1, workers=0) as c:
-        path = c.dir / "slow.py"
-        path.write_text(changed(SLOW, {"0.01": "0.05"}))
+        path = c.dir / "closures.py"
+        path.write_text(changed(CLOSURES, {"whole == 2": "batch.index == 2"}))
         job = c.submit(unit_job(120, 1))
-        first = Program(c, "first", path, **ENVIRONMENT)
-        log = c.dir / "first.log"
-        wait_for("a batch within a contribution", lambda: " 2\n" in log.read_text())
-        first.end(signal.SIGTERM)
-        check_equal(first.process.returncode, 0, "exit")
-        check(not log.read_text().endswith(" 4\n"), "it went on to the end", log.read_text())
+        first = Program(c, "first", path, ["--leaves"], **ENVIRONMENT)
+        check_equal(first.process.wait(timeout=60), 0, "exit")
+        first.end()
+        check_equal(computed(c.dir / "first.log"), {0: {0, 1, 2}}, "what it has computed")
+        check_equal(int(c.status(job)["steps_counted"]), 0, "what it has counted")
         second = Program(c, "second", path, **ENVIRONMENT)
         try:
             done = c.wait_state(job)
@@ -246,6 +271,100 @@ def a_program_that_leaves_hands_back():
             second.end()
         check_counts(done)
         check_equal(int(done["closures_retried"]), 0, "attempts that failed")
+
+
+def closures_job(samples, epochs, closure=2, steps=8):
+    """Each contribution is an update, and moves what it has by whole numbers."""
+    spec = unit_job(samples, epochs)
+    spec["train"].update(quorum=1, contributions=4,
+                         inner={"steps": steps, "closure": closure},
+                         outer={"type": "sgd", "learning_rate": 1.0})
+    return spec
+
+
+def computed(log):
+    """{closure: batches of it that were computed}, of CLOSURES."""
+    found = {}
+    for line in log.read_text().splitlines():
+        closure, batch = map(int, line.split())
+        found.setdefault(closure, set()).add(batch)
+    return found
+
+
+def a_program_that_leaves_pushes_the_closures_that_it_has():
+    """SIGTERM in the midst of a contribution's third closure of four: two count, and the
+    other program computes all but them."""
+    with Cluster(psservers=2, workers=0) as c:
+        path = c.dir / "closures.py"
+        path.write_text(CLOSURES)
+        job = c.submit(closures_job(160, 1))
+        first = Program(c, "first", path, ["--leaves"], **ENVIRONMENT)
+        check_equal(first.process.wait(timeout=60), 0, "exit of the first")
+        first.end()
+        of_first = computed(c.dir / "first.log")
+        left = int(c.status(job)["steps_counted"])
+        part = [closure for closure, batches in of_first.items() if len(batches) == 1]
+        check_equal(left, len(of_first) - 1, "closures that the first has counted")
+        check_equal(len(part), 1, "closures that it left in their midst")
+        second = Program(c, "second", path, **ENVIRONMENT)
+        try:
+            done = c.wait_state(job)
+        finally:
+            second.end()
+        check_counts(done)
+        check_equal(int(done["closures_retried"]), 0, "attempts that failed")
+        again = of_first.keys() & computed(c.dir / "second.log").keys()
+        check_equal(sorted(again), part, "closures that both have computed")
+        got = exported(c, job)["w"]
+        check((got == -1).all(), "a sample was not applied once", got)
+
+
+def programs_of_small_closures_die_and_leave():
+    """Whoever goes, and however, each sample is applied once an epoch."""
+    samples, epochs = 200, 8
+    with Cluster(psservers=2, workers=0) as c:
+        path = c.dir / "closures.py"
+        path.write_text(CLOSURES)
+        with Programs(lambda name: Program(c, name, path, **ENVIRONMENT)) as programs:
+            job = c.submit(closures_job(samples, epochs))
+            for steps, how in ((20, signal.SIGTERM), (60, signal.SIGKILL), (100, signal.SIGTERM)):
+                c.wait_steps(job, steps)
+                programs.running[0].end(how)
+                programs.replace()
+            c.restart("ps-1")
+            c.wait_steps(job, 160)
+            c.restart("coordinator")
+            done = c.wait_state(job)
+        check_counts(done)
+        got = exported(c, job)["w"]
+        check((got == -epochs).all(), "a sample was not applied once an epoch", got)
+
+
+def a_trainer_that_leaves_pushes_the_closures_that_it_has():
+    """Of Program, as sluice.torch, sluice.jax and sluice.keras have it. What it says that
+    it has counted is what counts."""
+    x, y = samples_of_numpy()
+    closure = STEPS // 2
+    train = {"shuffle": False, "quorum": 1, "inner": {"closure": closure},
+             "outer": {"type": "sgd", "learning_rate": 0.5}}
+    with Cluster(psservers=2, workers=0) as c:
+        within = []
+
+        def leaves(t, batch):
+            if t._whole[0] == closure and batch.step == 1 and not within:
+                within.append(batch.closure)
+                t.drain()
+                await_end(t)
+        first, seen = trained(c, x, y, within=leaves, leaves=True, train=train)
+        steps = first.metrics["steps"]
+        check_equal(len(seen) - first.metrics["samples"], 2 * BATCH, "samples left uncounted")
+        check_equal(int(c.status(first.id)["steps_counted"]) * closure, steps, "steps counted")
+        second, _ = trained(c, x, y, train=train)
+        check_equal((second.id, second.metrics["samples"]),
+                    (first.id, EPOCHS * SAMPLES - first.metrics["samples"]), "of the second")
+        done = c.status(first.id)
+        check_equal(int(done["closures_retried"]), 0, "attempts that failed")
+        check_counts(done)
 
 
 def a_trainer_that_leaves_hands_back():
@@ -325,7 +444,11 @@ if __name__ == "__main__":
           a_contribution_that_is_not_finite_is_skipped,
           a_long_contribution_is_made_as_long_as_the_median,
           programs_die_in_the_midst, codes_and_a_quorum_are_of_programs_too,
-          a_program_that_leaves_hands_back, a_trainer_that_leaves_hands_back,
+          a_program_that_leaves_hands_back,
+          a_program_that_leaves_pushes_the_closures_that_it_has,
+          programs_of_small_closures_die_and_leave,
+          a_trainer_that_leaves_hands_back,
+          a_trainer_that_leaves_pushes_the_closures_that_it_has,
           a_program_of_another_mode_is_given_nothing,
           calls_out_of_order_say_so,
           words_are_refused])

@@ -673,8 +673,11 @@ static const struct {
     {"{" NAME "," EXTERNAL
      ",'train':{'mode':'local','contributions':4,'quorum':2,"
      "'inner':{'pace':'own'}}}",
-     "train.inner.pace: a program pushes each closure by itself, which has all "
-     "of train.inner.steps; leave it out"},
+     "train.inner.pace: programs say nothing of their pace; leave it out"},
+    {"{" NAME "," EXTERNAL
+     ",'train':{'mode':'local','contributions':4,'quorum':2,"
+     "'inner':{'closure':50,'pace':'own'}}}",
+     "train.inner.pace: programs say nothing of their pace; leave it out"},
     {"{" NAME "," EXTERNAL
      ",'train':{'mode':'local','outer':{'type':'sgd','clipnorm':1}}}",
      "train.outer.clipnorm: of the steps of workers; say it in optimizer"},
@@ -1725,6 +1728,12 @@ TEST(spec, local_contributions_of_several_closures)
     T_EQ(spec_inner(spec->train).closure, 25);
     T_EQ(spec_accumulate(spec), 25);
     T_EQ(spec->model->edition, MODEL_EDITION_SETS);
+    wire_free(&spec->base);
+    spec = checked("{" NAME ",'data':{'train':{'samples':100}},'model':{'type':"
+                   "'external','variables':[{'name':'w','shape':[3]}]},'train':"
+                   "{'mode':'local','contributions':6,'quorum':4,'norm':"
+                   "'median','inner':{'steps':100,'closure':25}}}");
+    T_EQ(spec->model->edition, MODEL_EDITION_PROGRAM_SETS);
     wire_free(&spec->base);
     spec = checked(JOB(TEST_DATA, "'train':{'mode':'local','inner':"
                                   "{'steps':30}}"));
