@@ -152,8 +152,8 @@ static void place_labels(struct gpu_step *g)
     struct sl_error err = SL_ERROR_INIT;
     struct data_want want;
 
-    program_must(compile_wants(&want, g->job->model, g->job->loss, &err), &err,
-                 "the data");
+    program_must(compile_wants(&want, g->job->model, g->job->loss, NULL, &err),
+                 &err, "the data");
     if (want.labels != DATA_INDEX)
         program_die("the net's loss must want classes as labels");
     for (uint32_t i = 0; i < g->batch; i++)

@@ -214,25 +214,69 @@ static enum sl_err build_nodes(struct model_build *b)
     return build_ids(b);
 }
 
-static enum sl_err model_find_output(struct model_build *b)
+// Sets the outputs to those of several losses.
+static enum sl_err model_find_several(struct model_build *b)
+{
+    const Sluice__V1__ModelSpec *spec = b->spec;
+    struct model *m = b->m;
+
+    if (spec->n_outputs > MODEL_OUTPUTS_MAX)
+        return sl_fail(b->err, SL_EINVAL, "losses: %zu outputs; at most %u",
+                       spec->n_outputs, MODEL_OUTPUTS_MAX);
+    for (size_t i = 0; i < spec->n_outputs; i++) {
+        uint32_t node = model_node_number(b, spec->outputs[i]);
+
+        if (node == 0)
+            return sl_fail(b->err, SL_EINVAL,
+                           "losses[%zu].output: there is no layer '%.60s'", i,
+                           spec->outputs[i]);
+        for (size_t k = 0; k < i; k++)
+            if (m->output[k] == node)
+                return sl_fail(
+                    b->err, SL_EINVAL,
+                    "losses[%zu].output: '%s' is that of losses[%zu] "
+                    "too; an output has one loss",
+                    i, m->nodes[node].name, k);
+        m->output[i] = node;
+    }
+    m->outputs = (uint32_t)spec->n_outputs;
+    build_needs(b, MODEL_EDITION_OUTPUTS);
+    return SL_OK;
+}
+
+static enum sl_err model_find_one(struct model_build *b)
 {
     struct model *m = b->m;
 
-    m->output = m->nodes_count - 1;
-    if (b->spec->output != NULL) {
-        m->output = model_node_number(b, b->spec->output);
-        if (m->output == 0)
-            return sl_fail(b->err, SL_EINVAL,
-                           "model.output: there is no layer '%.60s'",
-                           b->spec->output);
-    }
-    m->nodes[m->output].users++;
+    m->outputs = 1;
+    m->output[0] = m->nodes_count - 1;
+    if (b->spec->output == NULL)
+        return SL_OK;
+    m->output[0] = model_node_number(b, b->spec->output);
+    return m->output[0] != 0
+               ? SL_OK
+               : sl_fail(b->err, SL_EINVAL,
+                         "model.output: there is no layer '%.60s'",
+                         b->spec->output);
+}
+
+static enum sl_err model_find_outputs(struct model_build *b)
+{
+    struct model *m = b->m;
+    enum sl_err rc =
+        b->spec->n_outputs > 0 ? model_find_several(b) : model_find_one(b);
+
+    if (rc != SL_OK)
+        return rc;
+    for (uint32_t i = 0; i < m->outputs; i++)
+        m->nodes[m->output[i]].users++;
     for (b->at = 1; b->at < m->nodes_count; b->at++) {
         b->node = &m->nodes[b->at];
         b->layer = b->spec->layers[b->at - 1];
         if (b->node->users == 0)
-            return build_fail(b, "leads nowhere: no layer reads it, and it is "
-                                 "not the output");
+            return build_fail(b,
+                              "leads nowhere: no layer reads it, and it is %s",
+                              m->outputs > 1 ? "no output" : "not the output");
     }
     return SL_OK;
 }
@@ -290,7 +334,7 @@ static enum sl_err build_graph(struct model_build *b)
     if (rc == SL_OK)
         rc = build_nodes(b);
     if (rc == SL_OK)
-        rc = model_find_output(b);
+        rc = model_find_outputs(b);
     if (rc == SL_OK && b->m->trainable == 0)
         return sl_fail(
             b->err, SL_EINVAL,
@@ -310,7 +354,7 @@ static enum sl_err build_model(struct model_build *b)
         return sl_fail(b->err, SL_EINVAL,
                        "model.type: wants 'graph' or 'external', got '%.60s'",
                        type);
-    if (spec->n_layers > 0 || spec->output != NULL)
+    if (spec->n_layers > 0 || spec->output != NULL || spec->n_outputs > 0)
         return sl_fail(b->err, SL_EINVAL,
                        "model: an external model lists variables; it has no "
                        "layers and no output");

@@ -30,6 +30,7 @@
 #define MODEL_LAYERS_MAX 10000
 #define MODEL_NAME_BYTES 150 // of a layer's name
 #define MODEL_INPUTS_MAX 32  // inputs of a layer
+#define MODEL_OUTPUTS_MAX 16 // outputs of a model
 #define MODEL_PICKS_MAX 8    // of maximum, minimum: one op picks among all
 // Means of a normalization; bins, numbers or tokens of a layer that encodes.
 #define MODEL_GIVEN_MAX 65536
@@ -103,6 +104,7 @@
 // 57 contributions of several closures of programs, which workers alone must
 //    know
 // 58 data of format libsvm, which workers alone must know
+// 59 several outputs, and labels of several columns
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -147,6 +149,7 @@
 #define MODEL_EDITION_FOLLOWS 56
 #define MODEL_EDITION_PROGRAM_SETS 57
 #define MODEL_EDITION_LIBSVM 58
+#define MODEL_EDITION_OUTPUTS 59
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {
@@ -254,7 +257,7 @@ struct model_node {
     struct model_shape out;
     bool frozen;    // its variables stay as they begin
     uint32_t users; // how many inputs of other nodes this node is, and 1 more
-                    // if the model's output is this node
+                    // if this node is an output of the model
 
     // convolutions and pooling: height, width; dilation and groups are 0 where
     // a layer has none
@@ -344,7 +347,8 @@ struct model {
     bool external; // no nodes: only variables
     struct model_node *nodes;
     uint32_t nodes_count;
-    uint32_t output; // node; 0 in an external model
+    uint32_t outputs;                   // how many; 0 in an external model
+    uint32_t output[MODEL_OUTPUTS_MAX]; // nodes, each once
     struct model_variable *variables;
     uint32_t variables_count;
     uint64_t elements;  // elements of all variables

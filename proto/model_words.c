@@ -42,7 +42,7 @@ unsigned model_edition_known(void)
         MODEL_EDITION_MASKS,        MODEL_EDITION_WEIGHED,
         MODEL_EDITION_SHARES,       MODEL_EDITION_ENCODES,
         MODEL_EDITION_FOLLOWS,      MODEL_EDITION_LIBSVM,
-        MODEL_EDITION_PROGRAM_SETS,
+        MODEL_EDITION_PROGRAM_SETS, MODEL_EDITION_OUTPUTS,
 #define LAYER(code, name, edition, ...) edition,
 #include "proto/layers.def"
 #define OPTIMIZER(code, name, edition, ...) edition,

@@ -94,11 +94,9 @@ static enum sl_err check_parts(Sluice__V1__JobSpec *spec, const struct model *m,
     if (rc == SL_OK)
         rc = spec_check_data(spec, m, err);
     if (rc == SL_OK)
-        rc = spec_check_labels("data.train", spec->data->train, spec_loss(spec),
-                               m, err);
+        rc = spec_check_labels("data.train", spec->data->train, spec, m, err);
     if (rc == SL_OK)
-        rc = spec_check_labels("data.test", spec->data->test, spec_loss(spec),
-                               m, err);
+        rc = spec_check_labels("data.test", spec->data->test, spec, m, err);
     if (rc == SL_OK)
         rc = spec_check_train(spec, err);
     if (rc == SL_OK)
@@ -132,7 +130,11 @@ enum sl_err spec_check(Sluice__V1__JobSpec *spec, struct sl_error *err)
                        "model is missing: give input_shape and layers");
     rc = spec_string(&spec->model->type, "graph");
     if (rc == SL_OK)
+        rc = spec_set_outputs(spec, err);
+    if (rc == SL_OK)
         rc = model_make(&m, spec->model, err);
+    if (rc == SL_ENOMEM)
+        return sl_fail(err, rc, "out of memory while checking the job spec");
     if (rc != SL_OK)
         return rc;
     spec->model->has_edition = m->edition > 0;

@@ -310,19 +310,38 @@ enum spec_loss {
 #define SPEC_LOSS_ENUM(code, name) SPEC_LOSS_##code,
     SPEC_LOSS_MAP(SPEC_LOSS_ENUM)
 #undef SPEC_LOSS_ENUM
-        SPEC_LOSS_COUNT
+        SPEC_LOSS_COUNT,
+    SPEC_LOSS_SEVERAL // those of several outputs (spec_heads)
 };
 
 // Returns the loss of a checked spec; SPEC_LOSS_NONE for an external model.
 // spec->from_logits says the rest.
 enum spec_loss spec_loss(const Sluice__V1__JobSpec *spec);
-// Returns the name of a loss, below SPEC_LOSS_COUNT, in a spec; "none" for
-// SPEC_LOSS_NONE. Static text.
+
+// The loss of one of several outputs.
+struct spec_head {
+    enum spec_loss loss;
+    bool from_logits;
+    double smoothing; // of the labels of crossentropies, [0, 1)
+    double weight;    // factor in the job's loss
+};
+// Fills heads[0] and so on with the losses of a checked spec's outputs, in the
+// order of its labels. Returns how many they are, at most MODEL_OUTPUTS_MAX; 0
+// for a spec that has one loss (spec_loss) or none.
+size_t spec_heads(struct spec_head heads[MODEL_OUTPUTS_MAX],
+                  const Sluice__V1__JobSpec *spec);
+// Returns how many numbers of a sample's label the loss of an output of shape
+// `out` reads: a class for each row of outputs, or a number for each output.
+uint64_t spec_label_numbers(enum spec_loss loss, const struct model_shape *out);
+
+// Returns the name of a loss in a spec; "none" for SPEC_LOSS_NONE, "several
+// outputs" for SPEC_LOSS_SEVERAL. Static text.
 const char *spec_loss_name(enum spec_loss loss);
 // Returns true if the loss is one over classes, of which one is right.
 bool spec_loss_has_classes(enum spec_loss loss);
-// Returns false if the loss is a distance. Else true: predictions of classes or
-// bits are right or wrong; true for SPEC_LOSS_NONE as well.
+// Returns false if the loss is a distance, or those of several outputs. Else
+// true: predictions of classes or bits are right or wrong; true for
+// SPEC_LOSS_NONE as well.
 bool spec_loss_counts(enum spec_loss loss);
 
 // ---- metrics of an evaluation

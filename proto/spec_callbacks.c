@@ -130,7 +130,7 @@ static enum sl_err check_metric(const Sluice__V1__JobSpec *spec, const char *at,
     if ((spec_metrics_offered(spec_loss(spec)) >> m & 1) == 0)
         return sl_fail(err, SL_EINVAL,
                        "%s: there is no '%s' with loss %s; monitor val_loss",
-                       at, monitors[monitor], spec->loss);
+                       at, monitors[monitor], spec_loss_name(spec_loss(spec)));
     return sl_fail(err, SL_EINVAL,
                    "%s: '%s' is not evaluated; say evaluate: {metrics: [%s]}",
                    at, monitors[monitor],
@@ -159,9 +159,10 @@ static enum sl_err check_monitor(const Sluice__V1__JobSpec *spec,
                        "or monitor loss",
                        at, *monitor);
     if (is_accuracy(which) && !counts)
-        return sl_fail(
-            err, SL_EINVAL, "%s: there is no '%s' with loss %s; monitor %s", at,
-            *monitor, spec->loss, is_test(which) ? "val_loss" : "loss");
+        return sl_fail(err, SL_EINVAL,
+                       "%s: there is no '%s' with loss %s; monitor %s", at,
+                       *monitor, spec_loss_name(spec_loss(spec)),
+                       is_test(which) ? "val_loss" : "loss");
     rc = check_metric(spec, at, which, err);
     if (rc != SL_OK)
         return rc;

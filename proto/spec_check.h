@@ -77,20 +77,26 @@ enum sl_err spec_real(const char *path, double value, double min, double max,
 // ---- the parts of a spec: each function checks one and sets its defaults.
 // SL_EINVAL names the field; SL_ENOMEM.
 
+// Sets model.outputs to the outputs that `losses` name; checks that these are
+// said, and in no other way as well. Before model_make.
+enum sl_err spec_set_outputs(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // Checks the loss, from_logits, label_smoothing and top_k against the output of
-// model `m`; sets from_logits and raises the edition that workers need. An
-// external model has none of these fields.
+// model `m`, or those of each of `losses`, with their weights; sets from_logits
+// and weights, and raises the edition that workers need. An external model has
+// none of these fields.
 enum sl_err spec_check_loss(Sluice__V1__JobSpec *spec, const struct model *m,
                             struct sl_error *err);
 // Checks that the classes that source `s` makes up, if it is a generator, are
 // no more than the outputs for sparse_categorical_crossentropy, and than 2 for
 // binary_crossentropy; and that its format is npy, npz or idx if the model's
-// output has several rows, each of which has a label. SL_OK for an external
-// model, and if `s`, which `path` names, is NULL. After the source and the
-// loss.
+// output has several rows, each of which has a label, and one that has labels
+// of several numbers if the model has several outputs; of a csv that it names
+// as many columns as a label of the job `spec` has numbers. SL_OK for an
+// external model, and if `s`, which `path` names, is NULL. After the source and
+// the loss.
 enum sl_err spec_check_labels(const char *path, const Sluice__V1__SourceSpec *s,
-                              enum spec_loss loss, const struct model *m,
-                              struct sl_error *err);
+                              const Sluice__V1__JobSpec *spec,
+                              const struct model *m, struct sl_error *err);
 // Refuses an optimizer that looks at whole variables (optim_is_whole):
 // SL_EINVAL, the only error, with the reason `why`, as "they are cut". SL_OK
 // for any other, and for one that spec_check_optimizer refuses.
@@ -132,7 +138,11 @@ enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
 // Fills *out with the schedule of rates of a checked spec, whose points it
 // borrows; with the constant learning_rate if that has none.
 void spec_schedule(struct rate *out, const Sluice__V1__OptimizerSpec *o);
-// Returns "the label_column" or "one of columns" if `name` is that of the
+// Returns "the label_column" or "one of label_columns" if `name` is that of the
+// source; NULL if it is neither. Static text.
+const char *spec_label_column_used(const Sluice__V1__SourceSpec *s,
+                                   const char *name);
+// Returns one of these texts, or "one of columns", if `name` is that of the
 // source; NULL if it is neither. Static text.
 const char *spec_column_used(const Sluice__V1__SourceSpec *s, const char *name);
 // Checks the names and hashes of a source's columns of ids, if it has some,

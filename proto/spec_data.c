@@ -54,8 +54,8 @@ static const struct takes {
     [NPY] = {SCALED " x y sample_weight ", true, true, false, true},
     [NPZ] = {SCALED " x x_member y_member sample_weight ids ", true, false,
              false, true},
-    [CSV] = {SCALED " x header delimiter label_column sample_weight columns "
-                    "ids ",
+    [CSV] = {SCALED " x header delimiter label_column label_columns "
+                    "sample_weight columns ids ",
              true, false, false, true},
     [LIBSVM] = {SCALED " x ids first_index ", true, false, false, true},
     [IMAGES] = {SCALED " x depth ", true, false, false, false},
@@ -99,6 +99,34 @@ static enum sl_err check_needed(const Sluice__V1__SourceSpec *s,
     return spec_range(at, s->samples, 1, SAMPLES_MAX, err);
 }
 
+// Checks the label_column, or label_columns, which are none of the features.
+static enum sl_err check_csv_labels(const Sluice__V1__SourceSpec *s,
+                                    const char *path, struct sl_error *err)
+{
+    if (s->n_label_columns > 0 && s->label_column != NULL)
+        return sl_fail(err, SL_EINVAL,
+                       "%s: has label_column and label_columns; say one of "
+                       "them",
+                       path);
+    if (s->n_label_columns == 0 &&
+        (s->label_column == NULL || s->label_column[0] == '\0'))
+        return spec_fail_missing(path, "label_column", err);
+    for (size_t i = 0; i < s->n_label_columns; i++)
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(s->label_columns[i], s->label_columns[k]) == 0)
+                return sl_fail(err, SL_EINVAL,
+                               "%s.label_columns: '%.60s' appears twice", path,
+                               s->label_columns[i]);
+    for (size_t i = 0; i < s->n_columns; i++) {
+        const char *used = spec_label_column_used(s, s->columns[i]);
+
+        if (used != NULL)
+            return sl_fail(err, SL_EINVAL, "%s.columns: '%.60s' is %s too",
+                           path, s->columns[i], used);
+    }
+    return SL_OK;
+}
+
 static enum sl_err check_csv(Sluice__V1__SourceSpec *s, const char *path,
                              struct sl_error *err)
 {
@@ -112,14 +140,7 @@ static enum sl_err check_csv(Sluice__V1__SourceSpec *s, const char *path,
                        "%s.delimiter: wants one byte, not a quote or a line "
                        "end, got '%.20s'",
                        path, s->delimiter);
-    if (s->label_column == NULL || s->label_column[0] == '\0')
-        return spec_fail_missing(path, "label_column", err);
-    for (size_t i = 0; i < s->n_columns; i++)
-        if (strcmp(s->columns[i], s->label_column) == 0)
-            return sl_fail(err, SL_EINVAL,
-                           "%s.columns: '%.60s' is the label_column too", path,
-                           s->columns[i]);
-    return SL_OK;
+    return check_csv_labels(s, path, err);
 }
 
 static enum sl_err check_libsvm(Sluice__V1__SourceSpec *s, const char *path,
@@ -372,6 +393,8 @@ static enum sl_err spec_data_check_files(Sluice__V1__JobSpec *spec,
         return sl_fail(err, SL_EINVAL,
                        "%s.sample_weight: is a pattern, and x is one file",
                        path);
+    if (s->n_label_columns > 0)
+        spec_needs(spec, MODEL_EDITION_OUTPUTS);
     edition = takes[spec_data_format(s)].several ? spec_data_edition(s) : 0;
     if (edition == 0)
         return SL_OK;

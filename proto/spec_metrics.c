@@ -136,9 +136,14 @@ enum sl_err spec_check_metrics(Sluice__V1__JobSpec *spec, const struct model *m,
             : spec->data->test == NULL
                 ? "give data.test"
                 : "leave it out, or say evaluate.every_epochs or every_steps");
+    if (e->n_metrics > 0 && spec_loss(spec) == SPEC_LOSS_SEVERAL)
+        return sl_fail(
+            err, SL_EINVAL,
+            "evaluate.metrics: are those of one output; with losses, "
+            "the loss alone is told");
     rc = check_each(e, spec_loss(spec), err);
     top_k = (spec_metrics(spec) & BIT(TOP_K)) != 0;
-    if (rc == SL_OK && top_k && m->nodes[m->output].out.rank > 1)
+    if (rc == SL_OK && top_k && m->nodes[m->output[0]].out.rank > 1)
         rc = sl_fail(err, SL_EINVAL,
                      "evaluate.metrics: top_k counts samples, and this model "
                      "has several predictions for one; say top_k beside the "

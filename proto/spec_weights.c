@@ -45,10 +45,15 @@ static enum sl_err weights_check_classes(Sluice__V1__JobSpec *spec,
                                          struct sl_error *err)
 {
     const Sluice__V1__TrainSpec *t = spec->train;
-    const struct model_shape *out = &m->nodes[m->output].out;
+    const struct model_shape *out = &m->nodes[m->output[0]].out;
     uint64_t outputs = out->dim[out->rank - 1], classes = outputs;
     double sum = 0;
 
+    if (spec_loss(spec) == SPEC_LOSS_SEVERAL)
+        return sl_fail(err, SL_EINVAL,
+                       "train.class_weight: is of one output, and losses has "
+                       "those of several; weigh samples, with "
+                       "data.train.sample_weight");
     if (spec_loss(spec) == SPEC_LOSS_BINARY_CROSSENTROPY)
         classes = model_shape_elements(out) == 1 ? 2 : 0;
     else if (!spec_loss_has_classes(spec_loss(spec)))

@@ -421,11 +421,11 @@ static const struct wire_rules all[] = {
 
     // ---- job.proto: caps; spec_check has the narrower bounds, in words
 
-    RULES(job_spec, NULL, RANGE(14, 0, 100000)),
+    RULES(job_spec, NULL, RANGE(14, 0, 100000), COUNT(15, MODEL_OUTPUTS_MAX)),
     RULES(model_spec, NULL, COUNT(2, WIRE_RANK_MAX),
           KNOWN(2, "model_shape.c:model_shape_elements"),
           COUNT(3, MODEL_LAYERS_MAX), COUNT(4, WIRE_VARIABLES_MAX), OPAQUE(6),
-          COUNT(7, TABLES_MOST)),
+          COUNT(7, TABLES_MOST), COUNT(8, MODEL_OUTPUTS_MAX)),
     RULES(table_spec, NULL, RANGE(2, 0, TABLE_DIM_MOST),
           RANGE(3, 0, TABLE_BUCKETS_MOST)),
     RULES(table_admit_spec, NULL, OPAQUE(1)),
@@ -470,7 +470,7 @@ static const struct wire_rules all[] = {
           RANGE(12, 0, UINT64_C(1) << 40), OPAQUE(13), RANGE(15, 0, 100000),
           RANGE(16, 0, UINT64_C(1) << 40), RANGE(17, 0, 16),
           COUNT(18, SPEC_IDS_MAX), COUNT(20, SPEC_AUGMENT_MAX),
-          RANGE(23, 0, 1)),
+          COUNT(22, WIRE_MAX_FIELDS), RANGE(23, 0, 1)),
     RULES(augment_spec, NULL, RANGE(1, 0, 1 << 14), COUNT(10, 2)),
     RULES(id_column_spec, NULL, OPAQUE(3)),
     RULES(feature_spec, NULL, COUNT(3, 2), RANGE(3, 0, 1 << 14),

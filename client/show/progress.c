@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/cli/out.h"
+#include "proto/spec.h"
 #include "proto/wire.h"
 
 const char *progress_state(Sluice__V1__JobState state)
@@ -49,9 +50,7 @@ bool progress_ended(Sluice__V1__JobState state)
 
 bool progress_has_accuracy(const Sluice__V1__JobStatus *s)
 {
-    return s->spec == NULL || s->spec->loss == NULL ||
-           (strcmp(s->spec->loss, "mean_squared_error") != 0 &&
-            strcmp(s->spec->loss, "mean_absolute_error") != 0);
+    return s->spec == NULL || spec_loss_counts(spec_loss(s->spec));
 }
 
 // The time that is left, at the rate of now; 0 where that means nothing: at the

@@ -290,10 +290,11 @@ static bool build_init(struct build *b)
     b->value = sl_malloc_array(all, sizeof(*b->value));
     b->act_done = sl_calloc(nodes, sizeof(*b->act_done));
     b->bias_done = sl_calloc(nodes, sizeof(*b->bias_done));
+    b->loss_act = sl_calloc(nodes, sizeof(*b->loss_act));
     b->written = sl_calloc(b->model->variables_count + 1, sizeof(*b->written));
     b->p = sl_calloc(1, sizeof(*b->p));
     if (b->value == NULL || b->act_done == NULL || b->bias_done == NULL ||
-        b->written == NULL || b->p == NULL)
+        b->loss_act == NULL || b->written == NULL || b->p == NULL)
         return false;
     memset(b->value, 0xff, all * sizeof(*b->value)); // NO_TENSOR
     b->exact = b->value + nodes;
@@ -319,6 +320,7 @@ static void build_release(struct build *b)
     sl_free(b->value);
     sl_free(b->act_done);
     sl_free(b->bias_done);
+    sl_free(b->loss_act);
     sl_free(b->written);
     sl_free(b->tensors);
     sl_free(b->ops);
@@ -332,9 +334,9 @@ static void compile_build_program(struct build *b,
     if (!build_init(b)) {
         b->rc = sl_no_memory(&b->err);
     } else {
-        b->loss_has_act = compile_loss_takes_act(b->model, b->o);
+        compile_loss_take_acts(b);
         compile_forward(b);
-        compile_loss(b);
+        compile_losses(b);
         b->p->forward = b->p->count;
         if (b->o->train)
             compile_backward(b);

@@ -40,9 +40,12 @@ struct compile_options {
     enum spec_loss loss;
     bool from_logits;
     double smoothing; // smoothing of crossentropies' labels, [0, 1)
-    uint32_t top_k;   // a class among the k largest is right; 0: 1
-    bool weighted;    // labels come with weights (data.h)
-    bool outputs;     // the program tells its predictions; not if it trains
+    // One for each output, in place of the three above, for a model with a loss
+    // for each; NULL: it has one output. Borrowed.
+    const struct spec_head *heads;
+    uint32_t top_k; // a class among the k largest is right; 0: 1
+    bool weighted;  // labels come with weights (data.h)
+    bool outputs;   // the program tells its predictions; not if it trains
     bool train;
     bool add; // adds to the gradient: micro-batches after a step's first
     uint32_t batch;
@@ -93,11 +96,12 @@ enum sl_err compile(struct program **out, struct kern_dev *dev,
 // none. For plans that are not a program's: compile() calls it for its own.
 void compile_tell_kernels(struct kern_dev *dev, const struct proofs *before);
 
-// Sets *out to the form of samples that the model reads, with labels as `loss`,
-// the job's, wants them; out->u8 and out->test are false. Returns SL_OK;
-// SL_ENOTSUP if samples have more than DATA_RANK dimensions, with *out
-// untouched.
+// Sets *out to the form of samples that the model reads, with labels as the job
+// wants them: as `loss` does, or as `heads`, one for each output, if that is
+// not NULL. out->u8 and out->test are false. Returns SL_OK; SL_ENOTSUP if
+// samples have more than DATA_RANK dimensions, with *out untouched.
 enum sl_err compile_wants(struct data_want *out, const struct model *model,
-                          enum spec_loss loss, struct sl_error *err);
+                          enum spec_loss loss, const struct spec_head *heads,
+                          struct sl_error *err);
 
 #endif

@@ -3,11 +3,6 @@
 // and the layers' end with a kernel, which may take ReLU with it.
 #include "worker/compile/compile_build.h"
 
-static bool act_is_losses(const struct build *b, uint32_t i)
-{
-    return i == b->model->output && b->loss_has_act;
-}
-
 static void compile_apply_act(struct build *b, uint32_t i, uint32_t z, bool own)
 {
     const struct model_node *node = &b->model->nodes[i];
@@ -19,7 +14,7 @@ static void compile_apply_act(struct build *b, uint32_t i, uint32_t z, bool own)
     uint32_t y = z;
 
     b->value[i] = z;
-    if (node->act == MODEL_ACT_LINEAR || act_is_losses(b, i))
+    if (node->act == MODEL_ACT_LINEAR || b->loss_act[i])
         return;
     if (node->act == MODEL_ACT_SOFTMAX) {
         if (!own)
@@ -103,8 +98,7 @@ void compile_unactivate(struct build *b, uint32_t i)
     struct kern_desc d;
     float a;
 
-    if (node->act == MODEL_ACT_LINEAR || b->act_done[i] ||
-        (i == b->model->output && b->loss_has_act))
+    if (node->act == MODEL_ACT_LINEAR || b->act_done[i] || b->loss_act[i])
         return;
     kind = compile_unary(node, &a);
     if (node->act == MODEL_ACT_SOFTMAX)

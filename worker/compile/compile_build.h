@@ -66,7 +66,7 @@ struct build {
     uint32_t *saved; // tensor that the activation's backward wants
     bool *act_done;  // another layer does its activation's backward
     bool *bias_done; // another layer computes its bias's gradient
-    bool loss_has_act; // the output's softmax or sigmoid is in the loss
+    bool *loss_act;  // the node's softmax or sigmoid is in the loss
 
     // Arrays by variable; NO_TENSOR before.
     uint32_t *copy; // the variable as products read it
@@ -89,6 +89,8 @@ struct build {
     size_t real;       // bytes of a real number
 
     size_t given; // numbers that layers are given, behind the mask
+
+    uint32_t penalties; // head of the penalties: the loss's, if that is one
 
     bool lacks_workspace; // memory failed for want of workspace
     enum sl_err rc;
@@ -198,7 +200,7 @@ struct kern_window compile_window(const struct model_node *node);
 
 // ---- compile_operand.c
 
-// Returns true if node i is *wide*: it is the model's output, only the loss
+// Returns true if node i is *wide*: it is an output of the model, only the loss
 // reads it, and the layers compute in 16 bits. Its activation is then computed
 // in f32.
 bool compile_is_wide(const struct build *b, uint32_t i);
@@ -257,9 +259,11 @@ uint32_t compile_given(struct build *b, uint32_t i, size_t first, size_t count);
 
 // ---- compile_penalty.c
 
-// Appends ops that add the penalties on the variables' sizes to the loss.
-// `stats` is the tensor with the loss's two sums.
-void compile_penalties(struct build *b, uint32_t stats);
+// Returns true if a variable of the model has a penalty on its size.
+bool compile_has_penalties(const struct model *m);
+// Appends ops that add the penalties on the variables' sizes to the loss, to
+// the sums of the head b->penalties.
+void compile_penalties(struct build *b);
 // Adds the penalty's part to `grad`, which has elements [first, first + count)
 // of the gradient of variable `w` of node i, in f32 and without the loss scale.
 // Does nothing for a variable without a penalty.
@@ -598,19 +602,24 @@ void compile_drop(struct build *b, uint32_t i, unsigned nd, const int64_t *dim,
 bool compile_half_pays(struct build *b);
 // Appends the ops of the forward pass: sets b->value of all nodes.
 void compile_forward(struct build *b); // compile_layers.c
-// Appends the ops of the loss and of the penalties, behind the forward pass:
-// sets b->grad of the output's node, and what the program says of its loss and
-// outputs. With o->outputs it allocates p->outputs, and an op copies the
-// outputs there. Fails with SL_ENOTSUP where the loss does not fit the output,
-// and with o->f64 where samples have weights.
-void compile_loss(struct build *b); // compile_loss.c
+// ---- compile_loss.c
+
+// Sets b->loss_act of the outputs whose softmax or sigmoid their loss op
+// computes itself. Before the forward pass.
+void compile_loss_take_acts(struct build *b);
+// Appends the ops of the losses and of the penalties, behind the forward pass:
+// sets b->grad of the outputs' nodes, and what the program says of its losses
+// and outputs. With o->outputs, of one output, it allocates p->outputs, and an
+// op copies the outputs there. Fails with SL_ENOTSUP where a loss does not fit
+// its output, and with o->f64 where samples have weights.
+void compile_losses(struct build *b);
+// Returns a new tensor with the two sums of a head of the loss.
+uint32_t compile_stats_of(struct build *b, uint32_t head);
+// Returns a new tensor with the factor of the gradient of a head of the loss.
+uint32_t compile_scale_of(struct build *b, uint32_t head);
+
 // Appends the ops of the backward pass, behind those of the loss: first those
 // that make the gradients of frozen variables zeroes.
 void compile_backward(struct build *b); // compile_layers.c
-
-// Returns true if the loss op computes the softmax or sigmoid of the model's
-// output itself.
-bool compile_loss_takes_act(const struct model *m,
-                            const struct compile_options *o);
 
 #endif

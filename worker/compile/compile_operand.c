@@ -17,8 +17,14 @@
 
 bool compile_is_wide(const struct build *b, uint32_t i)
 {
-    return b->t != KERN_F32 && i == b->model->output &&
-           b->model->nodes[i].users == 1;
+    const struct model *m = b->model;
+
+    if (b->t == KERN_F32 || m->nodes[i].users != 1)
+        return false;
+    for (uint32_t k = 0; k < m->outputs; k++)
+        if (m->output[k] == i)
+            return true;
+    return false;
 }
 
 enum kern_dtype compile_dtype(const struct build *b, uint32_t i)

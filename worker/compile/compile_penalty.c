@@ -23,8 +23,8 @@ static void compile_penalty_emit(struct build *b, uint32_t node,
     struct kern_desc d;
 
     kern_desc_penalty(&d, (float)v->l1, (float)v->l2,
-                      (float)(b->o->batch * b->p->loss_rows), 1, &count,
-                      epilogue);
+                      (float)(b->o->batch * b->p->head[b->penalties].rows), 1,
+                      &count, epilogue);
     compile_emit(b, node, &d, refs);
 }
 
@@ -37,9 +37,18 @@ static uint32_t unscaling(struct build *b)
     return compile_at(b, PROGRAM_CONSTANTS, 0, b->real); // 1
 }
 
-void compile_penalties(struct build *b, uint32_t stats)
+bool compile_has_penalties(const struct model *m)
+{
+    for (uint32_t i = 0; i < m->variables_count; i++)
+        if (has_one(&m->variables[i]))
+            return true;
+    return false;
+}
+
+void compile_penalties(struct build *b)
 {
     const struct model *m = b->model;
+    bool first = b->penalties > 0; // else the loss has written there
 
     for (uint32_t i = 0; i < m->variables_count; i++) {
         const struct model_variable *v = &m->variables[i];
@@ -52,10 +61,11 @@ void compile_penalties(struct build *b, uint32_t stats)
             (struct build_ref[]){
                 WHOLE(compile_at(b, PROGRAM_PARAMS, (size_t)v->first * b->real,
                                  bytes)),
-                WHOLE(compile_at(b, PROGRAM_SCALE, 0, b->real)),
-                WHOLE(unscaling(b)), WHOLE(compile_tensor(b, bytes)),
-                WHOLE(stats)},
-            KERN_ACCUM);
+                WHOLE(compile_scale_of(b, b->penalties)), WHOLE(unscaling(b)),
+                WHOLE(compile_tensor(b, bytes)),
+                WHOLE(compile_stats_of(b, b->penalties))},
+            first ? 0 : KERN_ACCUM);
+        first = false;
     }
 }
 
@@ -77,8 +87,8 @@ void compile_penalize(struct build *b, uint32_t i, enum model_weight w,
         b, i, v, count,
         (struct build_ref[]){
             WHOLE(compile_at(b, PROGRAM_PARAMS, at, bytes)),
-            WHOLE(compile_at(b, PROGRAM_SCALE, 0, b->real)),
-            WHOLE(unscaling(b)), WHOLE(h),
+            WHOLE(compile_scale_of(b, b->penalties)), WHOLE(unscaling(b)),
+            WHOLE(h),
             WHOLE(compile_tensor(b, 2 * sizeof(double)))}, // not looked at
         0);
     kern_desc_axpby(&d, &flat, &flat, 1, 1);

@@ -24,11 +24,11 @@ struct kern_mem program_own(struct program *p, enum program_place place)
     case PROGRAM_CONSTANTS:
         return (struct kern_mem){p->constants, p->constants_bytes};
     case PROGRAM_SCALE:
-        return (struct kern_mem){p->scale_space, p->real};
+        return (struct kern_mem){p->scale_space, p->heads * p->real};
     case PROGRAM_UNSCALE:
         return (struct kern_mem){&p->unscale, sizeof(p->unscale)};
     case PROGRAM_STATS:
-        return (struct kern_mem){p->stats, sizeof(p->stats)};
+        return (struct kern_mem){p->stats, 2 * p->heads * sizeof(double)};
     case PROGRAM_OUTPUTS:
         return (struct kern_mem){
             p->outputs, p->outputs == NULL ? 0
@@ -114,32 +114,38 @@ void program_set_step(struct program *p, uint64_t number)
 
 void program_set_loss_scale(struct program *p, double loss_scale)
 {
-    double all = p->scale * loss_scale;
-    float f = (float)all;
-
     p->loss_scale = loss_scale;
     p->unscale = (float)(1 / loss_scale);
-    if (p->real == sizeof(double))
-        memcpy(p->scale_space, &all, sizeof(all));
-    else
-        memcpy(p->scale_space, &f, sizeof(f));
+    for (uint32_t i = 0; i < p->heads; i++) {
+        const struct program_head *h = &p->head[i];
+        double all = h->weight / ((double)p->samples * h->rows) * loss_scale;
+        float f = (float)all;
+
+        if (p->real == sizeof(double))
+            memcpy(p->scale_space + i * sizeof(all), &all, sizeof(all));
+        else
+            memcpy(p->scale_space + i * sizeof(f), &f, sizeof(f));
+    }
 }
 
 void program_set_samples(struct program *p, uint64_t samples)
 {
     p->samples = samples;
-    p->scale = 1.0 / ((double)samples * p->loss_rows);
     program_set_loss_scale(p, p->loss_scale);
 }
 
 double program_loss_sum(const struct program *p)
 {
-    return p->stats[0] / p->loss_rows;
+    double sum = 0;
+
+    for (uint32_t i = 0; i < p->heads; i++)
+        sum += p->head[i].weight * p->stats[2 * i] / p->head[i].rows;
+    return sum;
 }
 
 double program_right_sum(const struct program *p)
 {
-    return p->stats[1] / p->loss_rows;
+    return p->stats[1] / p->head[0].rows;
 }
 
 void program_free(struct program *p)

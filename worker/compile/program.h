@@ -37,8 +37,8 @@ enum program_place {
     PROGRAM_X,
     PROGRAM_LABELS,
     PROGRAM_CONSTANTS, // the program's own: ones, zeroes, a causal mask
-    PROGRAM_SCALE,     // f32[1]: factor of the loss's gradient
-    PROGRAM_STATS,     // f64[2] of the loss
+    PROGRAM_SCALE,     // f32[heads]: factors of the losses' gradients
+    PROGRAM_STATS,     // f64[heads, 2] of the losses
     PROGRAM_OUTPUTS,   // f32[batch, outputs] that the loss reads; optional
     PROGRAM_KEYS,      // i64[2] per dropout: {seed, step}
     PROGRAM_UNSCALE,   // f32[1]: 1 / loss scale
@@ -88,6 +88,14 @@ struct program_left_out {
     char first[256]; // one of them in words; empty: none
 };
 
+// A part of the loss: that of an output, or, behind those of several outputs,
+// the penalties.
+struct program_head {
+    double rows;   // rows per sample that its stats sum over
+    double weight; // its factor in the loss
+};
+#define PROGRAM_HEADS_MAX 17 // outputs, and the penalties
+
 struct program {
     struct kern_dev *dev;
     struct program_memory *memory; // shared
@@ -99,18 +107,19 @@ struct program {
     uint32_t batch;
     bool train, add;         // from the options of compile()
     enum kern_dtype compute; // type of activations and products
-    size_t real;        // bytes of a real number: 4; 8 in tests of gradients
-    double loss_rows;   // rows per sample that stats sums over
+    size_t real; // bytes of a real number: 4; 8 in tests of gradients
+    struct program_head head[PROGRAM_HEADS_MAX];
+    uint32_t heads;     // how many
     uint8_t *constants; // owned
     size_t constants_bytes;
     uint64_t *seeds; // owned; by dropout
     int64_t *keys;   // owned; {seed, step} by dropout
     uint32_t dropouts;
-    double scale; // factor of the loss's gradient, before the loss scale
     double loss_scale;
-    _Alignas(8) uint8_t scale_space[8]; // product of both, as f32 or f64
-    float unscale;                      // 1 / loss_scale
-    double stats[2];
+    // By head, as f32 or f64: the factor of its loss's gradient.
+    _Alignas(8) uint8_t scale_space[8 * PROGRAM_HEADS_MAX];
+    float unscale; // 1 / loss_scale
+    double stats[2 * PROGRAM_HEADS_MAX];
     float *outputs;      // owned; NULL: not wanted
     uint32_t per_sample; // outputs per sample
     bool logits;         // outputs are logits; else the model's own output
@@ -188,12 +197,13 @@ static inline const float *program_row_grads(const struct program *p,
                                          p->tables[table].offset);
 }
 
-// Returns the sum over the batch's samples of their losses, each times its
-// weight where samples have weights, and, once per sample, of the penalties on
-// the variables' sizes. To be called after the forward pass, on a device after
-// step_stats.
+// Returns the sum over the batch's samples of their losses, of all outputs,
+// each times its weight where samples have weights, and, once per sample, of
+// the penalties on the variables' sizes. To be called after the forward pass,
+// on a device after step_stats.
 double program_loss_sum(const struct program *p);
-// Returns the sum over the batch's samples of what the loss counts as right:
+// Returns the sum over the batch's samples of what the loss, the first if there
+// are several, counts as right:
 // classes hit, shares of bits right, or, for mean squares, absolute errors. To
 // be called as program_loss_sum.
 double program_right_sum(const struct program *p);

@@ -81,11 +81,22 @@ bool data_has_values(const struct data *d)
     return d->want.labels == DATA_VALUES;
 }
 
+// Returns how many numbers a part of a label becomes.
+static size_t data_part_spread(const struct data_label_part *p)
+{
+    return (size_t)(p->numbers * (p->classes > 0 ? p->classes : 1));
+}
+
 size_t data_row_bytes(const struct data *d)
 {
-    return d->want.labels == DATA_INDEX
-               ? sizeof(int32_t)
-               : (size_t)d->want.outputs * sizeof(float);
+    size_t spread = 0;
+
+    if (d->want.labels == DATA_INDEX)
+        return sizeof(int32_t);
+    for (uint32_t i = 0; i < d->want.parts; i++)
+        spread += data_part_spread(&d->want.part[i]);
+    return (d->want.parts > 0 ? spread : (size_t)d->want.outputs) *
+           sizeof(float);
 }
 
 size_t data_label_bytes(const struct data *d)
@@ -125,31 +136,6 @@ static enum sl_err data_note_bad_sample(struct data *d, uint64_t number,
     return rc;
 }
 
-static enum sl_err read_or_pass(struct data *d, uint64_t number, void *x,
-                                void *y, struct sl_error *err)
-{
-    for (uint64_t tried = 0; tried < d->samples; tried++) {
-        struct sl_error why = SL_ERROR_INIT;
-        enum sl_err rc = SL_OK;
-
-        if (!bad_has(d->bad, d->want.test, number)) {
-            rc = d->ops->read(d, number, x, y, &why);
-            if (rc == SL_OK)
-                return rc;
-            if (is_bad(rc))
-                rc = data_note_bad_sample(d, number, &why);
-        }
-        if (rc != SL_OK) {
-            if (err != NULL)
-                *err = why;
-            return rc;
-        }
-        number = (number + 1) % d->samples;
-    }
-    return sl_fail(err, SL_ECORRUPT, "none of the %llu samples can be read",
-                   (unsigned long long)d->samples);
-}
-
 // Returns the class of a row's label.
 static size_t data_class_of(const struct data *d, const uint8_t *label)
 {
@@ -185,6 +171,80 @@ static void data_put_weights(const struct data *d, uint8_t *y)
     }
 }
 
+// Writes a part of a label from `from` on to `to`, which may overlap it if it
+// does not begin behind it: a number is read before anything is written over
+// it.
+static enum sl_err data_spread_part(const struct data_label_part *p,
+                                    const float *from, float *to,
+                                    struct sl_error *err)
+{
+    for (uint64_t i = 0; i < p->numbers; i++) {
+        float value = from[i];
+
+        if (p->classes == 0) {
+            *to++ = value;
+            continue;
+        }
+        if (data_check_class((double)value, p->classes, err) != SL_OK)
+            return SL_ERANGE;
+        memset(to, 0, (size_t)p->classes * sizeof(*to));
+        to[(size_t)value] = 1;
+        to += p->classes;
+    }
+    return SL_OK;
+}
+
+// Reads a sample of labels in parts. Their numbers are read to the end of the
+// label's space, and spread out from its start on.
+static enum sl_err data_read_parts(struct data *d, uint64_t number, void *x,
+                                   float *y, struct sl_error *err)
+{
+    float *from = y + data_row_bytes(d) / sizeof(*y) - d->want.outputs;
+    enum sl_err rc = d->ops->read(d, number, x, from, err);
+
+    for (uint32_t i = 0; rc == SL_OK && i < d->want.parts; i++) {
+        rc = data_spread_part(&d->want.part[i], from, y, err);
+        if (rc != SL_OK)
+            return sl_prefix(err, rc, "sample %llu, part %u of its label",
+                             (unsigned long long)number, i);
+        from += d->want.part[i].numbers;
+        y += data_part_spread(&d->want.part[i]);
+    }
+    return rc;
+}
+
+static enum sl_err data_read_one(struct data *d, uint64_t number, void *x,
+                                 void *y, struct sl_error *err)
+{
+    return d->want.parts > 0 ? data_read_parts(d, number, x, y, err)
+                             : d->ops->read(d, number, x, y, err);
+}
+
+static enum sl_err read_or_pass(struct data *d, uint64_t number, void *x,
+                                void *y, struct sl_error *err)
+{
+    for (uint64_t tried = 0; tried < d->samples; tried++) {
+        struct sl_error why = SL_ERROR_INIT;
+        enum sl_err rc = SL_OK;
+
+        if (!bad_has(d->bad, d->want.test, number)) {
+            rc = data_read_one(d, number, x, y, &why);
+            if (rc == SL_OK)
+                return rc;
+            if (is_bad(rc))
+                rc = data_note_bad_sample(d, number, &why);
+        }
+        if (rc != SL_OK) {
+            if (err != NULL)
+                *err = why;
+            return rc;
+        }
+        number = (number + 1) % d->samples;
+    }
+    return sl_fail(err, SL_ECORRUPT, "none of the %llu samples can be read",
+                   (unsigned long long)d->samples);
+}
+
 enum sl_err data_read(struct data *d, uint64_t number, void *x, void *y,
                       struct sl_error *err)
 {
@@ -194,7 +254,7 @@ enum sl_err data_read(struct data *d, uint64_t number, void *x, void *y,
         return sl_fail(err, SL_ERANGE, "the data has no sample %llu, only %llu",
                        (unsigned long long)number,
                        (unsigned long long)d->samples);
-    rc = d->bad == NULL ? d->ops->read(d, number, x, y, err)
+    rc = d->bad == NULL ? data_read_one(d, number, x, y, err)
                         : read_or_pass(d, number, x, y, err);
     if (rc == SL_OK && d->weighted)
         data_put_weights(d, y);
@@ -428,13 +488,9 @@ enum sl_err data_image_shape(const struct data_want *want, uint32_t shape[3],
     return SL_OK;
 }
 
-enum sl_err data_put_class(const struct data *d, double value, void *y,
-                           struct sl_error *err)
+enum sl_err data_check_class(double value, uint64_t classes,
+                             struct sl_error *err)
 {
-    uint64_t classes = d->want.outputs;
-    float *row = y;
-    int32_t label;
-
     if (!(value >= 0 && value < (double)classes && value == floor(value)))
         return sl_fail(err, SL_ERANGE,
                        "its label is %s; the model has %llu outputs, so labels "
@@ -444,6 +500,18 @@ enum sl_err data_put_class(const struct data *d, double value, void *y,
                                              : "too large",
                        (unsigned long long)classes,
                        (unsigned long long)classes - 1);
+    return SL_OK;
+}
+
+enum sl_err data_put_class(const struct data *d, double value, void *y,
+                           struct sl_error *err)
+{
+    uint64_t classes = d->want.outputs;
+    float *row = y;
+    int32_t label;
+
+    if (data_check_class(value, classes, err) != SL_OK)
+        return SL_ERANGE;
     if (d->want.labels == DATA_INDEX) {
         label = (int32_t)value;
         memcpy(y, &label, sizeof(label));

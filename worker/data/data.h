@@ -55,8 +55,16 @@
 enum data_labels {
     DATA_INDEX,   // i32 [n, rows]: classes below `outputs`
     DATA_ONE_HOT, // f32 [n, rows, outputs]; a source with classes is spread out
-    DATA_VALUES,  // f32 [n, outputs]
+    DATA_VALUES,  // f32 [n, outputs], where classes of parts are spread out
 };
+
+// A part of the label of several outputs, as the source has it: `numbers`
+// numbers. Each is a class below `classes`, for which data_read gives a row of
+// zeroes with a 1; or, where that is 0, itself.
+struct data_label_part {
+    uint64_t numbers, classes;
+};
+#define DATA_PARTS_MAX 16
 
 // The form of samples that the model reads.
 struct data_want {
@@ -65,6 +73,10 @@ struct data_want {
     uint64_t outputs; // elements of the model's output, or of a row of it
     uint64_t rows; // rows that have a class each; 0: one, as with DATA_VALUES
     enum data_labels labels;
+    // Of DATA_VALUES: the parts of a label, which have `outputs` numbers; 0:
+    // one part of numbers.
+    uint32_t parts;
+    struct data_label_part part[DATA_PARTS_MAX];
     bool u8;   // features may be given as bytes
     bool test; // the test set: its synthetic samples are others
 };
@@ -103,6 +115,8 @@ struct data_source {
     bool header; // csv
     char delimiter;
     const char *label_column;
+    char *const *label_columns; // csv, of DATA_VALUES, in place of label_column
+    size_t label_columns_count;
     char *const *columns; // dense ones; none: all but label and ids
     size_t columns_count;
     const struct id_column *ids; // csv, libsvm, npz, tfrecord

@@ -27,6 +27,8 @@
 #define LABEL (SIZE_MAX - 1)
 #define WEIGHT (SIZE_MAX - 2)
 #define ID_COLUMN(i) (WEIGHT - 1 - (i))
+// Number `i` of a label of several.
+#define LABEL_COLUMN(i) (ID_COLUMN(IDS_COLUMNS_MAX) - (i))
 
 // A cell is part of a line, so no bag of one is too large.
 _Static_assert(LINE_BYTES / 2 < IDS_BAG_MAX, "a line may hold too many ids");
@@ -36,9 +38,11 @@ struct csv {
     struct text_lines lines;
     char delimiter;
     size_t columns; // in every line
-    // column -> feature, ID_COLUMN(i), LABEL, WEIGHT or NOT_USED
+    // column -> feature, LABEL_COLUMN(i), ID_COLUMN(i), LABEL, WEIGHT or
+    // NOT_USED
     size_t *target;
-    char *cell; // LINE_BYTES + 1, where there are id columns: one of theirs
+    size_t labels; // columns of a label of several numbers; 0: it has one
+    char *cell;    // LINE_BYTES + 1, where there are id columns: one of theirs
     bool header;
 };
 
@@ -160,6 +164,20 @@ static enum sl_err bad_field(const struct csv *c, size_t line, size_t column,
             : "");
 }
 
+// The label of a line: a number, or several, for which the caller has space.
+struct csv_label {
+    double one;
+    float *all;
+};
+
+// Returns true if a column is one of several of the label.
+static bool csv_is_label(const struct csv *c, size_t column)
+{
+    size_t target = c->target[column];
+
+    return target <= LABEL_COLUMN(0) && target > LABEL_COLUMN(c->labels);
+}
+
 // Returns the id column that a column of the file is; NULL: it is none.
 static struct data_ids *csv_id_column(const struct csv *c, size_t column)
 {
@@ -172,8 +190,8 @@ static struct data_ids *csv_id_column(const struct csv *c, size_t column)
 
 // Puts the text of a field, which is used, where it belongs.
 static enum sl_err csv_take_field(struct csv *c, size_t line, size_t column,
-                                  const char *text, float *x, double *label,
-                                  struct sl_error *err)
+                                  const char *text, float *x,
+                                  struct csv_label *label, struct sl_error *err)
 {
     struct data_ids *ids = csv_id_column(c, column);
     double value;
@@ -197,14 +215,16 @@ static enum sl_err csv_take_field(struct csv *c, size_t line, size_t column,
                                        c->lines.path, line + 1, column);
     }
     if (c->target[column] == LABEL)
-        *label = value;
+        label->one = value;
+    else if (csv_is_label(c, column))
+        label->all[LABEL_COLUMN(0) - c->target[column]] = (float)value;
     else
         x[c->target[column]] = (float)value * c->data.scale + c->data.offset;
     return SL_OK;
 }
 
 static enum sl_err csv_parse_line(struct csv *c, size_t line, float *x,
-                                  double *label, struct sl_error *err)
+                                  struct csv_label *label, struct sl_error *err)
 {
     const char *p = c->lines.text, *end;
     char text[FIELD_BYTES];
@@ -243,19 +263,19 @@ static enum sl_err csv_read(struct data *d, uint64_t number, void *x, void *y,
 {
     struct csv *c = sl_container_of(d, struct csv, data);
     size_t line = (size_t)number + c->header;
-    double label = 0;
+    struct csv_label label = {0, y};
     float value;
     enum sl_err rc = csv_parse_line(c, line, x, &label, err);
 
-    if (rc != SL_OK)
+    if (rc != SL_OK || c->labels > 0)
         return rc;
     if (d->want.labels != DATA_VALUES) {
-        rc = data_put_class(d, label, y, err);
+        rc = data_put_class(d, label.one, y, err);
         if (rc != SL_OK)
             return sl_prefix(err, rc, "%s: line %zu", c->lines.path, line + 1);
         return SL_OK;
     }
-    value = (float)label;
+    value = (float)label.one;
     memcpy(y, &value, sizeof(value));
     return SL_OK;
 }
@@ -386,11 +406,14 @@ static enum sl_err choose_columns(struct csv *c, const struct data_source *s,
         return sl_no_memory(err);
     for (size_t i = 0; i < c->columns; i++)
         c->target[i] = NOT_USED;
+    for (size_t i = 0; i < c->labels && rc == SL_OK; i++)
+        rc = use_column(c, names, s->label_columns[i], LABEL_COLUMN(i), err);
     if (s->label_column != NULL)
         rc = find_column(c, names, s->label_column, &column, err);
     if (rc != SL_OK)
         return rc;
-    c->target[column] = LABEL;
+    if (c->labels == 0)
+        c->target[column] = LABEL;
     for (size_t i = 0; i < c->data.ids_count && rc == SL_OK; i++)
         rc = use_column(c, names, c->data.ids[i].how.name, ID_COLUMN(i), err);
     if (rc == SL_OK && s->weights != NULL)
@@ -417,11 +440,17 @@ static enum sl_err csv_open_file(struct csv *c, const struct data_source *s,
 
     if (s->x == NULL)
         return sl_fail(err, SL_EINVAL, "data of format csv needs the path x");
-    if (c->data.want.labels == DATA_VALUES && c->data.want.outputs != 1)
-        return sl_fail(err, SL_EINVAL,
-                       "%s: a csv has one label column, but the model has "
-                       "%llu outputs",
-                       s->x, (unsigned long long)c->data.want.outputs);
+    c->labels = s->label_columns_count;
+    if (c->data.want.labels == DATA_VALUES
+            ? c->data.want.outputs != (c->labels > 0 ? c->labels : 1)
+            : c->labels > 0)
+        return sl_fail(
+            err, SL_EINVAL,
+            "%s: a label is %zu columns, and %llu numbers are wanted", s->x,
+            c->labels > 0 ? c->labels : 1,
+            c->data.want.labels == DATA_VALUES
+                ? (unsigned long long)c->data.want.outputs
+                : 1ULL);
     if (s->ids_count > 0)
         c->cell = sl_malloc(LINE_BYTES + 1);
     if (s->ids_count > 0 && c->cell == NULL)

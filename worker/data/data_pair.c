@@ -237,6 +237,12 @@ static enum sl_err pair_check_label_shape(const struct array_pair *p,
                        "layer of type flatten before the dense ones",
                        p->y.path, (unsigned long long)rows,
                        (unsigned long long)have);
+    if (have != rows * want->outputs && want->parts > 0)
+        return sl_fail(err, SL_EINVAL,
+                       "%s: labels are of %llu numbers, and the losses of the "
+                       "outputs read %llu",
+                       p->y.path, (unsigned long long)have,
+                       (unsigned long long)want->outputs);
     if (have != rows * want->outputs)
         return sl_fail(err, SL_EINVAL,
                        "%s: labels of %llu numbers do not fit the model's %llu "

@@ -186,6 +186,10 @@ enum sl_err data_image_shape(const struct data_want *want, uint32_t shape[3],
 // the text is none ("nan" and "inf" are none), or too large for a float.
 bool data_parse_number(const char *text, double *out);
 
+// Checks that `value` is a class below `classes`. SL_ERANGE, to which the
+// caller adds the file and place.
+enum sl_err data_check_class(double value, uint64_t classes,
+                             struct sl_error *err);
 // Writes the class `value` to y: as its number if d->want.labels is DATA_INDEX,
 // else one-hot. SL_ERANGE: it is no whole number from 0 to outputs - 1; y is
 // unchanged then, and the caller adds the file and place to the text.

@@ -386,7 +386,7 @@ enum sl_err team_stats(struct team_job *j, struct program *front,
     post_active(j, mate_take_stats, (struct mate_args){0});
     rc = team_job_wait_all(j, err);
     for (unsigned k = 0; k < team_mates(j->t) && rc == SL_OK; k++) {
-        for (unsigned i = 0; j->active[k] && i < 2; i++)
+        for (unsigned i = 0; j->active[k] && i < 2 * front->heads; i++)
             front->stats[i] += j->of[k].p->program->stats[i];
     }
     return rc;

@@ -37,6 +37,11 @@ static enum sl_err job_read_spec(struct worker_job *j, struct sl_error *err)
     if (spec->optimizer == NULL)
         return sl_fail(err, SL_EINVAL, "the job's optimizer is missing");
     j->loss = spec_loss(spec);
+    j->heads_count = spec_heads(j->heads, spec);
+    if (j->model->outputs != (j->heads_count > 0 ? j->heads_count : 1))
+        return sl_fail(err, SL_EINVAL,
+                       "the job has %zu losses and the model %u outputs",
+                       spec->n_losses, j->model->outputs);
     j->nonfinite = nonfinite_rule(train);
     j->precision = spec_precision(spec);
     loss_scale_init(&j->scale, train->has_loss_scale ? train->loss_scale : 0,
@@ -193,6 +198,8 @@ static struct data_source job_data_source(const Sluice__V1__SourceSpec *s,
         .header = s->header,
         .delimiter = s->delimiter != NULL ? s->delimiter[0] : '\0',
         .label_column = s->label_column,
+        .label_columns = s->label_columns,
+        .label_columns_count = s->n_label_columns,
         .columns = s->columns,
         .columns_count = s->n_columns,
         .ids_count = s->n_ids,
@@ -233,6 +240,12 @@ static enum sl_err train_classes(struct worker_job *j,
     return SL_OK;
 }
 
+// Returns the losses of several outputs; NULL: the job has one.
+static const struct spec_head *job_heads(const struct worker_job *j)
+{
+    return j->heads_count > 0 ? j->heads : NULL;
+}
+
 static enum sl_err open_data(struct worker_job *j,
                              const Sluice__V1__SourceSpec *spec, bool test,
                              struct data **out, struct sl_error *err)
@@ -242,7 +255,8 @@ static enum sl_err open_data(struct worker_job *j,
     const char **names = NULL;
     struct data_want want;
     enum sl_err rc = ids == NULL ? sl_no_memory(err)
-                                 : compile_wants(&want, j->model, j->loss, err);
+                                 : compile_wants(&want, j->model, j->loss,
+                                                 job_heads(j), err);
 
     if (rc != SL_OK) {
         sl_free(ids);
@@ -645,6 +659,7 @@ static enum sl_err job_set_options(struct worker_job *j, enum job_use use,
         .from_logits = spec_of(j)->from_logits,
         .smoothing = spec_of(j)->label_smoothing,
         .top_k = spec_of(j)->top_k,
+        .heads = job_heads(j),
         .outputs = use == JOB_EVALUATES && spec_metrics_scored(spec_of(j)) != 0,
         .train = use != JOB_EVALUATES,
         .add = use == JOB_ADDS,

@@ -64,6 +64,8 @@ struct worker_job {
     const struct job_env *env;
     struct model *model;
     enum spec_loss loss;
+    struct spec_head heads[MODEL_OUTPUTS_MAX];
+    size_t heads_count; // losses of several outputs; 0: there is one
     struct spec_optimizer optimizer; // the clipping is read from it
     struct nonfinite nonfinite;      // judges steps that are not finite
     uint32_t looked; // searches so far for a sample that is not finite

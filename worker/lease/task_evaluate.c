@@ -41,7 +41,7 @@ static enum sync_result evaluate_load_cut(struct worker_job *job,
 static uint32_t score_rows(const struct worker_job *job,
                            const struct program *p)
 {
-    return spec_loss_has_classes(job->loss) ? (uint32_t)p->loss_rows : 1;
+    return spec_loss_has_classes(job->loss) ? (uint32_t)p->head[0].rows : 1;
 }
 
 static struct score_rule rule_of(const struct worker_job *job,

@@ -68,7 +68,7 @@ TEST(model, fashion)
     }
     T_EQ(m->elements, 121930);
     T_EQ(m->trainable, 121930);
-    T_EQ(m->output, 7);
+    T_EQ(m->output[0], 7);
     T_EQ(m->nodes[1].act, MODEL_ACT_RELU);
     T_EQ(m->nodes[7].act, MODEL_ACT_LINEAR);
     T_EQ(m->nodes[2].window[1], 2);

@@ -93,6 +93,30 @@ static void draw(void)
 
 static const char *device_options;
 
+// Fills in labels of several outputs, the batch of which has rows of `wide`
+// reals and some more: one-hot where a loss is one of classes.
+static void fill_joined(struct net *n, uint32_t batch,
+                        const struct spec_head *heads)
+{
+    size_t wide = n->outputs, at = 0, k = 0;
+
+    for (uint32_t h = 0; h < n->model->outputs; h++) {
+        const struct model_shape *out =
+            &n->model->nodes[n->model->output[h]].out;
+        size_t elements = (size_t)model_shape_elements(out);
+        size_t classes = (size_t)out->dim[out->rank - 1];
+
+        for (uint32_t i = 0; i < batch; i++) {
+            for (size_t o = 0; o < elements; o++)
+                put(n, n->io.labels, i * wide + at + o,
+                    spec_loss_has_classes(heads[h].loss)
+                        ? o % classes == (o / classes + i) % classes
+                        : numbers[k++] > 0.5);
+        }
+        at += elements;
+    }
+}
+
 static void net_open_as(struct net *n, const char *backend, const char *text,
                         const struct compile_options *o)
 {
@@ -104,11 +128,20 @@ static void net_open_as(struct net *n, const char *backend, const char *text,
     n->elements = (size_t)n->model->elements;
     n->features = (size_t)model_shape_elements(&n->model->nodes[0].out);
     n->outputs =
-        (size_t)model_shape_elements(&n->model->nodes[n->model->output].out);
-    n->classes = (size_t)n->model->nodes[n->model->output]
-                     .out.dim[n->model->nodes[n->model->output].out.rank - 1];
+        (size_t)model_shape_elements(&n->model->nodes[n->model->output[0]].out);
+    n->classes =
+        (size_t)n->model->nodes[n->model->output[0]]
+            .out.dim[n->model->nodes[n->model->output[0]].out.rank - 1];
+    for (uint32_t h = 0; o->heads != NULL && h < n->model->outputs; h++) {
+        n->classes = 1;
+        n->outputs = h == 0 ? 0 : n->outputs;
+        n->outputs += (size_t)model_shape_elements(
+            &n->model->nodes[n->model->output[h]].out);
+    }
     T_OK(compile(&n->p, n->dev, n->model, o, &n->memory, t_err()));
     fill(n, o->batch, numbers);
+    if (o->heads != NULL)
+        fill_joined(n, o->batch, o->heads);
     program_set_step(n->p, 3);
 }
 
@@ -164,7 +197,7 @@ static void feed_bytes(struct net *bytes, struct net *floats, uint32_t batch,
 static double loss_at(struct net *n)
 {
     T_OK(program_run(n->p, &n->io, 0, n->p->forward, t_err()));
-    return n->p->stats[0] * n->p->scale;
+    return program_loss_sum(n->p) / (double)n->p->samples;
 }
 
 static bool is_moving(const struct net *n, size_t element)
@@ -389,6 +422,106 @@ TEST(compile, gradient_of_recurrent)
     check_gradient(NET_RECURRENT, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
                    true, 4);
     check_gradient(NET_RECURRENT, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 3);
+}
+
+#define OUTPUTS 3
+static const struct spec_head heads_of_outputs[OUTPUTS] = {
+    {SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, false, 0.1, 0.3},
+    {SPEC_LOSS_MEAN_SQUARED_ERROR, false, 0, 2},
+    {SPEC_LOSS_BINARY_CROSSENTROPY, false, 0, 1}};
+
+static struct compile_options outputs_options(uint32_t batch, bool f64)
+{
+    struct compile_options o =
+        options(SPEC_LOSS_SEVERAL, false, true, batch, f64);
+
+    o.heads = heads_of_outputs;
+    return o;
+}
+
+TEST(compile, gradient_of_several_outputs)
+{
+    struct compile_options o = outputs_options(4, true);
+
+    check_gradient_as(NET_OUTPUTS, &o);
+    o.as_device = true;
+    check_gradient_as(NET_OUTPUTS, &o);
+}
+
+// The loss is the sum of the outputs' losses, each times its weight, and of the
+// penalties, which no weight changes.
+TEST(compile, the_loss_of_several_outputs_is_their_weighted_sum)
+{
+    struct spec_head heads[OUTPUTS];
+    struct compile_options o = outputs_options(4, true);
+    double alone[OUTPUTS + 1], sum, all;
+    struct net n;
+
+    draw();
+    o.heads = heads;
+    for (unsigned i = 0; i <= OUTPUTS; i++) {
+        for (unsigned k = 0; k < OUTPUTS; k++) {
+            heads[k] = heads_of_outputs[k];
+            heads[k].weight = i == k ? 1 : 0;
+        }
+        net_open_as(&n, "ref", NET_OUTPUTS, &o);
+        alone[i] = loss_at(&n); // the last: penalties alone
+        net_close(&n);
+    }
+    o.heads = heads_of_outputs;
+    net_open_as(&n, "ref", NET_OUTPUTS, &o);
+    all = loss_at(&n);
+    net_close(&n);
+    sum = alone[OUTPUTS];
+    T_TRUE(sum > 0.01);
+    for (unsigned i = 0; i < OUTPUTS; i++) {
+        T_TRUE(alone[i] > alone[OUTPUTS] + 0.01);
+        sum += heads_of_outputs[i].weight * (alone[i] - alone[OUTPUTS]);
+    }
+    T_NEAR(all, sum, 1e-9 * sum);
+}
+
+// Samples that weigh 1 and 0, and those that weigh 0 and 1, are together those
+// that weigh 1.
+TEST(compile, weights_of_samples_count_for_all_outputs)
+{
+    enum { BATCH = 4 };
+    struct compile_options o = outputs_options(BATCH, false);
+    struct net plain, some;
+    double *sum, loss = 0, penalties = 0;
+    size_t wide;
+
+    draw();
+    net_open_as(&plain, "cpu", NET_OUTPUTS, &o);
+    T_OK(program_run(plain.p, &plain.io, 0, plain.p->count, t_err()));
+    o.weighted = true;
+    net_open_as(&some, "cpu", NET_OUTPUTS, &o);
+    wide = some.outputs + 1;
+    sum = sl_calloc(some.elements, sizeof(*sum));
+    sl_free((void *)(uintptr_t)some.io.labels);
+    some.io.labels = sl_calloc(BATCH * wide, sizeof(float));
+    for (unsigned turn = 0; turn < 3; turn++) { // the last: none weighs
+        for (unsigned i = 0; i < BATCH; i++) {
+            for (size_t k = 0; k < some.outputs; k++)
+                put(&some, some.io.labels, i * wide + k,
+                    get(&plain, plain.io.labels, i * some.outputs + k));
+            put(&some, some.io.labels, i * wide + some.outputs,
+                turn == 2 ? 0 : (i + turn) % 2);
+        }
+        T_OK(program_run(some.p, &some.io, 0, some.p->count, t_err()));
+        if (turn == 2)
+            penalties = program_loss_sum(some.p);
+        else
+            loss += program_loss_sum(some.p);
+        for (size_t k = 0; k < some.elements; k++)
+            sum[k] += (turn == 2 ? -1 : 1) * get(&some, some.io.grads, k);
+    }
+    T_NEAR(program_loss_sum(plain.p), loss - penalties, 1e-4);
+    for (size_t k = 0; k < some.elements; k++)
+        T_NEAR(get(&plain, plain.io.grads, k), sum[k], 1e-5);
+    sl_free(sum);
+    net_close(&plain);
+    net_close(&some);
 }
 
 TEST(compile, gradient_of_masked)
@@ -1125,6 +1258,39 @@ static void check_backends(const char *text, enum spec_loss loss,
     check_alike(&a, &b, 1e-5, 100);
     net_close(&a);
     net_close(&b);
+}
+
+TEST(compile, cpu_is_ref_with_several_outputs)
+{
+    struct compile_options o = outputs_options(9, false);
+    struct net a, b;
+
+    draw();
+    net_open_as(&a, "ref", NET_OUTPUTS, &o);
+    net_open_as(&b, "cpu", NET_OUTPUTS, &o);
+    check_alike(&a, &b, 1e-5, 100);
+    net_close(&a);
+    net_close(&b);
+}
+
+TEST(compile, several_outputs_in_16_bits)
+{
+    struct compile_options o = outputs_options(5, false);
+    struct net half, whole;
+
+    draw();
+    net_open_as(&whole, "ref", NET_OUTPUTS, &o);
+    o.compute = KERN_F16;
+    net_open_as(&half, "cpu", NET_OUTPUTS, &o);
+    program_set_loss_scale(half.p, 1024);
+    T_OK(program_run(whole.p, &whole.io, 0, whole.p->count, t_err()));
+    T_OK(program_run(half.p, &half.io, 0, half.p->count, t_err()));
+    T_NEAR(program_loss_sum(half.p) / program_loss_sum(whole.p), 1, 0.02);
+    T_NEAR(
+        distance(&half, &whole, half.io.grads, whole.io.grads, half.elements),
+        0, 0.01);
+    net_close(&half);
+    net_close(&whole);
 }
 
 TEST(compile, cpu_is_ref)

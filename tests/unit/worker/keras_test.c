@@ -101,7 +101,7 @@ static void check_outputs_in(const char *name, const char *backend,
     m = corpus_model(&k);
     T_OK(kern_open(&dev, backend, NULL, t_err()));
     T_OK(compile(&p, dev, m, &o, &memory, t_err()));
-    count = ROWS * model_shape_elements(&m->nodes[m->output].out);
+    count = ROWS * model_shape_elements(&m->nodes[m->output[0]].out);
     io.params = sl_calloc(m->elements, sizeof(float));
     io.labels = sl_calloc(count, sizeof(float));
     io.x = samples(m, json_integer_value(json_object_get(want, "ids")));

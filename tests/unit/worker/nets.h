@@ -621,4 +621,21 @@ static inline struct model *t_model(const char *text)
     " 'm', 'n', 'l', 'x', 'yf']},"                                             \
     "{'type': 'dense', 'name': 'out', 'units': 10}]}"
 
+// Three outputs: classes for each of six rows, bits, and numbers that the next
+// layers read as well; two penalties.
+#define NET_OUTPUTS                                                            \
+    "{'input_shape': [6, 5], 'outputs': ['rows', 'value', 'bits'],"            \
+    " 'layers': ["                                                             \
+    "{'type': 'dense', 'name': 'h', 'units': 8, 'activation': 'tanh',"         \
+    " 'kernel_regularizer': {'l2': 0.3}, 'inputs': ['input']},"                \
+    "{'type': 'dense', 'name': 'rows', 'units': 4, 'activation': 'softmax',"   \
+    " 'inputs': ['h']},"                                                       \
+    "{'type': 'global_average_pooling1d', 'name': 'm', 'inputs': ['h']},"      \
+    "{'type': 'dense', 'name': 'value', 'units': 3, 'activation': 'tanh',"     \
+    " 'bias_regularizer': {'l1': 0.1}, 'inputs': ['m']},"                      \
+    "{'type': 'dense', 'name': 'g', 'units': 5, 'activation': 'relu',"         \
+    " 'inputs': ['value']},"                                                   \
+    "{'type': 'dense', 'name': 'bits', 'units': 2, 'activation': 'sigmoid',"   \
+    " 'inputs': ['g']}]}"
+
 #endif

@@ -258,7 +258,7 @@ static void learn(unsigned n, enum kern_dtype compute, bool same)
            nets[n].name, names[compute],
            same ? "the same samples" : "other samples", all.norms, all.scales,
            all.beyond, (unsigned)steps,
-           l.devices[0].p->stats[0] * l.devices[0].p->scale);
+           program_loss_sum(l.devices[0].p) / (double)l.devices[0].p->samples);
     fflush(stdout);
     T_LE(all.beyond * 1000, steps); // a kink, now and then
     learner_close(&l);

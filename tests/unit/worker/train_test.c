@@ -66,7 +66,7 @@ static void learner_open_in(struct learner *l, const char *device,
     loss_scale_init(&l->scale, 0, 0);
     T_OK(kern_open(&l->dev, device, NULL, t_err()));
     l->model = t_model(net);
-    T_OK(compile_wants(&w, l->model, loss, t_err()));
+    T_OK(compile_wants(&w, l->model, loss, NULL, t_err()));
     w.u8 = u8;
     T_OK(data_open(&l->train_data, source, &w, t_err()));
     T_EQ(data_is_u8(l->train_data), u8);
