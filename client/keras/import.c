@@ -45,6 +45,55 @@ static const struct import_part {
      "\"generator\": \"binary\", \"samples\": 1}}"},
 };
 
+// Returns the key of a part: a model with several outputs has losses.
+static const char *part_key(const struct import_part *part,
+                            const struct keras *k)
+{
+    return k->outputs != NULL && strcmp(part->key, "loss") == 0 ? "losses"
+                                                                : part->key;
+}
+
+// Appends what the file says in place of a part, as a comment.
+static enum sl_err part_advice(struct buf *out, const struct import_part *part,
+                               const struct keras *k)
+{
+    enum sl_err rc;
+    json_t *names;
+    size_t i;
+
+    if (strcmp(part_key(part, k), "losses") != 0)
+        return buf_appendf(out, "\n# %s", part->advice);
+    rc = buf_appendf(out, "\n# The model was not compiled with losses. For "
+                          "example:\n# losses:\n");
+    json_array_foreach(k->outputs, i, names)
+    {
+        if (rc == SL_OK)
+            rc = buf_appendf(out,
+                             "#   - {output: %s, loss: mean_squared_error}\n",
+                             json_string_value(json_array_get(names, 0)));
+    }
+    return rc;
+}
+
+// Returns what stands for a missing part in the check; NULL: no memory.
+static json_t *part_stand_in(const struct import_part *part,
+                             const struct keras *k)
+{
+    json_t *losses, *names;
+    size_t i;
+
+    if (strcmp(part_key(part, k), "losses") != 0)
+        return json_loads(part->stand_in, JSON_DECODE_ANY, NULL);
+    losses = json_array();
+    json_array_foreach(k->outputs, i, names)
+    {
+        (void)json_array_append_new(
+            losses, json_pack("{s:O, s:s}", "output", json_array_get(names, 0),
+                              "loss", "mean_squared_error"));
+    }
+    return losses;
+}
+
 static const char *import_target(const struct cli *cli)
 {
     // Of the other verbs this is text or json, also in the environment.
@@ -154,15 +203,16 @@ static enum sl_err import_append_key(struct buf *out, const char *key,
     return rc;
 }
 
-static bool import_is_part(const char *key)
+static bool import_is_part(const char *key, const struct keras *k)
 {
     for (size_t i = 0; i < SL_COUNT(parts); i++)
-        if (strcmp(parts[i].key, key) == 0)
+        if (strcmp(part_key(&parts[i], k), key) == 0)
             return true;
     return false;
 }
 
-static enum sl_err as_yaml(struct buf *out, json_t *spec, const char *from)
+static enum sl_err as_yaml(struct buf *out, json_t *spec, const char *from,
+                           const struct keras *k)
 {
     enum sl_err rc =
         buf_appendf(out, "# Made by `sluice import` of %s.\n", from);
@@ -170,15 +220,17 @@ static enum sl_err as_yaml(struct buf *out, json_t *spec, const char *from)
     json_t *value;
 
     for (size_t i = 0; rc == SL_OK && i < SL_COUNT(parts); i++) {
-        value = json_object_get(spec, parts[i].key);
+        const char *at = part_key(&parts[i], k);
+
+        value = json_object_get(spec, at);
         if (value != NULL)
-            rc = import_append_key(out, parts[i].key, value);
+            rc = import_append_key(out, at, value);
         else if (parts[i].advice != NULL)
-            rc = buf_appendf(out, "\n# %s", parts[i].advice);
+            rc = part_advice(out, &parts[i], k);
     }
     json_object_foreach(spec, key, value)
     {
-        if (rc == SL_OK && !import_is_part(key))
+        if (rc == SL_OK && !import_is_part(key, k))
             rc = import_append_key(out, key, value);
     }
     return rc;
@@ -192,7 +244,8 @@ static bool import_path_is_json(const char *path)
 }
 
 static enum sl_err import_make_text(const struct cli *cli, struct buf *out,
-                                    json_t *spec, struct sl_error *err)
+                                    json_t *spec, const struct keras *k,
+                                    struct sl_error *err)
 {
     const char *from = specfile_name(cli_arg(cli, 0));
     enum sl_err rc;
@@ -205,7 +258,7 @@ static enum sl_err import_make_text(const struct cli *cli, struct buf *out,
         if (rc == SL_OK)
             rc = buf_append_str(out, "\n");
     } else {
-        rc = as_yaml(out, spec, from);
+        rc = as_yaml(out, spec, from, k);
     }
     return rc == SL_OK ? rc : sl_no_memory(err);
 }
@@ -241,10 +294,9 @@ static enum sl_err import_check_text(const struct cli *cli,
             buf_text(text), text->len, err);
     for (size_t i = 0; rc == SL_OK && i < SL_COUNT(parts); i++)
         if (parts[i].stand_in != NULL &&
-            json_object_get(root, parts[i].key) == NULL &&
-            json_object_set_new(
-                root, parts[i].key,
-                json_loads(parts[i].stand_in, JSON_DECODE_ANY, NULL)) != 0)
+            json_object_get(root, part_key(&parts[i], k)) == NULL &&
+            json_object_set_new(root, part_key(&parts[i], k),
+                                part_stand_in(&parts[i], k)) != 0)
             rc = sl_no_memory(err);
     if (rc == SL_OK) {
         rc = specfile_spec(&spec, root, name, err);
@@ -266,14 +318,16 @@ static enum sl_err import_check_text(const struct cli *cli,
 
 // ---- all of it
 
-static void import_print_missing(const char *to, const json_t *spec)
+static void import_print_missing(const char *to, const json_t *spec,
+                                 const struct keras *k)
 {
     for (size_t i = 0; i < SL_COUNT(parts); i++)
         if (parts[i].stand_in != NULL &&
-            json_object_get(spec, parts[i].key) == NULL)
+            json_object_get(spec, part_key(&parts[i], k)) == NULL)
             cli_say("%s has no '%s' yet: say it there, or with --set, before "
                     "you submit it",
-                    target_is_stdout(to) ? "The spec" : to, parts[i].key);
+                    target_is_stdout(to) ? "The spec" : to,
+                    part_key(&parts[i], k));
 }
 
 static enum sl_err import_write_target(const char *to, const struct buf *text,
@@ -293,13 +347,13 @@ static enum sl_err import(const struct cli *cli, const struct keras *k,
     if (rc == SL_OK)
         rc = import_fill_spec(cli, spec, k, err);
     if (rc == SL_OK)
-        rc = import_make_text(cli, &text, spec, err);
+        rc = import_make_text(cli, &text, spec, k, err);
     if (rc == SL_OK)
         rc = import_check_text(cli, k, &text, err);
     if (rc == SL_OK)
         rc = import_write_target(import_target(cli), &text, err);
     if (rc == SL_OK)
-        import_print_missing(import_target(cli), spec);
+        import_print_missing(import_target(cli), spec, k);
     json_decref(spec);
     buf_release(&text);
     return rc;

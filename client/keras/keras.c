@@ -234,7 +234,7 @@ static enum sl_err make_model(json_t **out, json_t *augment,
     if (rc == SL_OK &&
         (json_object_set(model, "input_shape", shape) != 0 ||
          json_object_set(model, "layers", layers) != 0 ||
-         (g->output != g->count &&
+         (g->outputs == NULL && g->output != g->count &&
           json_object_set_new(model, "output",
                               json_string(node_name(g, g->output))) != 0)))
         rc = sl_no_memory(g->err);
@@ -303,6 +303,7 @@ enum sl_err keras_read(struct keras *out, const char *name, const char *text,
 
         if (json_object_size(compiled) > 0)
             k.compiled = json_incref(compiled);
+        k.outputs = json_incref(g.outputs);
         k.precision = g.precision;
         keras_job_name(k.name, keras_str(keras_config(model), "name"));
         *out = k;
@@ -344,6 +345,7 @@ void keras_release(struct keras *k)
 {
     json_decref(k->model);
     json_decref(k->masks);
+    json_decref(k->outputs);
     json_decref(k->augment);
     json_decref(k->compiled);
     *k = (struct keras){.model = NULL};

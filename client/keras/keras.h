@@ -3,7 +3,8 @@
 //
 // Keras 2 and 3, Sequential and Functional, with models as layers of models; a
 // nested model's layers are then called "inner.dense". Several inputs are parts
-// of one sample, in the order in which the file lists them (input_layers). What
+// of one sample, in the order in which the file lists them (input_layers), and
+// several outputs have a loss each, in the order of output_layers. What
 // our layers compute is said in their words; everything else is refused:
 // classes and arguments that are not known, custom objects, code. A layer that
 // is called again becomes one that shares the variables of the first call,
@@ -35,6 +36,10 @@ struct keras {
     // name -> null (no mask), or [name, number]: the output of that layer, or
     // "input", is the number at steps that do not count.
     json_t *masks;
+    // Of a model with several outputs, in the order of the file, each
+    // [the layer's name in the job, in Keras, the output's name in Keras];
+    // NULL: it has one.
+    json_t *outputs;
     json_t *augment;  // data.train.augment; NULL or empty: the model has none
     json_t *compiled; // compile_config; NULL: the model was not compiled
     const char *precision; // a literal for train.precision; NULL: none is said
@@ -57,10 +62,11 @@ enum sl_err keras_check_masks(const struct keras *k, const struct model *m,
                               struct sl_error *err);
 
 // Adds what the model was compiled with (optimizer; loss with from_logits and
-// label_smoothing; top_k, train.accumulate, evaluate.metrics and .top_k) and
-// the precision that it computes in to the job spec `spec`, which must have its
-// model: Muon looks there for embeddings. What `said`, the spec as the user
-// wrote it, has already is left as it is; an optimizer without a type in `said`
+// label_smoothing, or losses of several outputs with their weights; top_k,
+// train.accumulate, evaluate.metrics and .top_k) and the precision that it
+// computes in to the job spec `spec`, which must have its model: Muon looks
+// there for embeddings. What `said`, the spec as the user wrote it, has already
+// is left as it is; an optimizer without a type in `said`
 // changes the compiled one. Appends a line to `notes` for each metric that is
 // left out, or means something else than in Keras. `name` is the file's, for
 // errors: SL_ENOTSUP and SL_ENOMEM. After a failure `spec` and `notes` may have

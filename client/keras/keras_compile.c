@@ -387,25 +387,20 @@ static enum sl_err check_reduction(const json_t *config, struct sl_error *err)
                    word);
 }
 
-static enum sl_err fill_loss(json_t *spec, const json_t *said,
-                             const json_t *value, struct sl_error *err)
+// Adds a loss of Keras to `to`: a job spec, or a LossSpec. `said` has what the
+// user says of it.
+static enum sl_err add_loss(json_t *to, const json_t *said, const json_t *value,
+                            struct sl_error *err)
 {
     static const struct argument known[] = {
         {"name", SKIP, NULL, NULL},           {"dtype", SKIP, NULL, NULL},
         {"from_logits", SKIP, NULL, NULL},    {"axis", ONLY, NULL, "-1"},
         {"label_smoothing", COPY, NULL, "0"}, {.key = NULL}};
     json_t *smoothing = json_object_get(said, "label_smoothing");
-    const char *word, *name;
-    const json_t *config;
+    const char *word = keras_word(value), *name = keras_loss_name(value);
+    const json_t *config = keras_config(value);
     enum sl_err rc;
 
-    if (json_object_get(said, "loss") != NULL || value == NULL ||
-        json_is_null(value))
-        return SL_OK;
-    value = single(value);
-    word = keras_word(value);
-    config = keras_config(value);
-    name = keras_loss_name(value);
     if (name == NULL)
         return sl_fail(err, SL_ENOTSUP,
                        "loss %.60s is not known; known are " LOSS_NAMES
@@ -413,22 +408,106 @@ static enum sl_err fill_loss(json_t *spec, const json_t *said,
                        word != NULL ? word : "of several");
     rc = check_reduction(config, err);
     if (rc == SL_OK)
-        rc = arguments(spec, config, known, nothing, "reduction", "the loss",
-                       err);
+        rc =
+            arguments(to, config, known, nothing, "reduction", "the loss", err);
     if (rc != SL_OK)
         return rc;
-    if (json_object_set_new(spec, "loss", json_string(name)) != 0 ||
+    if (json_object_set_new(to, "loss", json_string(name)) != 0 ||
         (smoothing != NULL &&
-         json_object_set(spec, "label_smoothing", smoothing) != 0))
+         json_object_set(to, "label_smoothing", smoothing) != 0))
         return sl_no_memory(err);
     // Not said, Keras takes probabilities, and a job what the model ends in.
     if (strstr(name, "crossentropy") != NULL &&
         json_object_get(said, "from_logits") == NULL &&
-        json_object_set_new(spec, "from_logits",
+        json_object_set_new(to, "from_logits",
                             json_boolean(json_is_true(
                                 json_object_get(config, "from_logits")))) != 0)
         return sl_no_memory(err);
     return SL_OK;
+}
+
+static enum sl_err fill_loss(json_t *spec, const json_t *said,
+                             const json_t *value, struct sl_error *err)
+{
+    if (json_object_get(said, "loss") != NULL || value == NULL ||
+        json_is_null(value))
+        return SL_OK;
+    return add_loss(spec, said, single(value), err);
+}
+
+// Returns what `value`, losses or weights, has for output `i` of k->outputs: a
+// list has them in order, an object by the names of outputs or their layers,
+// and what is neither is that of all. NULL: nothing.
+static const json_t *of_output(const json_t *value, const json_t *outputs,
+                               size_t i)
+{
+    const json_t *names = json_array_get(outputs, i), *found = NULL;
+
+    if (json_is_array(value))
+        return json_array_get(value, i);
+    if (!json_is_object(value) || keras_word(value) != NULL)
+        return value;
+    for (size_t n = json_array_size(names); n-- > 1;)
+        if (found == NULL)
+            found = json_object_get(
+                value, json_string_value(json_array_get(names, n)));
+    return found;
+}
+
+// Adds the loss of output `i`.
+static enum sl_err add_output_loss(json_t *losses, const struct keras *k,
+                                   size_t i, struct sl_error *err)
+{
+    const json_t *loss =
+        of_output(json_object_get(k->compiled, "loss"), k->outputs, i);
+    const json_t *weight =
+        of_output(json_object_get(k->compiled, "loss_weights"), k->outputs, i);
+    json_t *name = json_array_get(json_array_get(k->outputs, i), 0);
+    json_t *to = json_object();
+    enum sl_err rc = SL_OK;
+
+    if (json_object_set(to, "output", name) != 0)
+        rc = sl_no_memory(err);
+    if (rc == SL_OK && (loss == NULL || json_is_null(loss)))
+        rc = sl_fail(err, SL_ENOTSUP,
+                     "output '%.60s' has no loss; in a job each output has "
+                     "one: give it a loss, or leave it out of the model",
+                     json_string_value(name));
+    if (rc == SL_OK)
+        rc = add_loss(to, NULL, loss, err);
+    if (rc == SL_OK && weight != NULL && !json_is_null(weight)) {
+        if (!json_is_number(weight))
+            rc = sl_fail(err, SL_ENOTSUP,
+                         "the weight of the loss of output '%.60s' is no "
+                         "number",
+                         json_string_value(name));
+        else if (!keras_is(weight, "1") &&
+                 json_object_set_new(to, "weight", json_deep_copy(weight)) != 0)
+            rc = sl_no_memory(err);
+    }
+    if (rc == SL_OK && json_array_append(losses, to) != 0)
+        rc = sl_no_memory(err);
+    json_decref(to);
+    return rc;
+}
+
+static enum sl_err fill_losses(json_t *spec, const json_t *said,
+                               const struct keras *k, struct sl_error *err)
+{
+    const json_t *value = json_object_get(k->compiled, "loss");
+    json_t *losses;
+    enum sl_err rc = SL_OK;
+
+    if (json_object_get(said, "losses") != NULL || value == NULL ||
+        json_is_null(value))
+        return SL_OK;
+    losses = json_array();
+    for (size_t i = 0; rc == SL_OK && i < json_array_size(k->outputs); i++)
+        rc = add_output_loss(losses, k, i, err);
+    if (rc == SL_OK && json_object_set(spec, "losses", losses) != 0)
+        rc = sl_no_memory(err);
+    json_decref(losses);
+    return rc;
 }
 
 // ---- all of it
@@ -465,12 +544,15 @@ static enum sl_err keras_fill_compiled(json_t *spec, const json_t *said,
     enum sl_err rc = fill_optimizer(spec, said, optimizer, err);
 
     if (rc == SL_OK)
-        rc = fill_loss(spec, said, json_object_get(k->compiled, "loss"), err);
-    if (rc == SL_OK && weights != NULL && !json_is_null(weights) &&
-        !keras_is(single(weights), "1"))
+        rc = k->outputs != NULL
+                 ? fill_losses(spec, said, k, err)
+                 : fill_loss(spec, said, json_object_get(k->compiled, "loss"),
+                             err);
+    if (rc == SL_OK && k->outputs == NULL && weights != NULL &&
+        !json_is_null(weights) && !keras_is(single(weights), "1"))
         rc = sl_fail(err, SL_ENOTSUP,
-                     "the model was compiled with loss_weights; a job has one "
-                     "loss");
+                     "the model was compiled with loss_weights, and has one "
+                     "output; change the learning rate in their place");
     // Keras' schedules count micro-batches then, a job's count steps.
     if (rc == SL_OK && json_is_integer(steps) &&
         json_object_get(json_object_get(spec, "optimizer"), "schedule") != NULL)

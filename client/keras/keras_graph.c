@@ -277,6 +277,7 @@ void keras_graph_release(struct keras_graph *g)
         sl_free(g->nodes[i].name);
     sl_free(g->nodes);
     json_decref(g->made);
+    json_decref(g->outputs);
     *g = (struct keras_graph){.nodes = NULL};
 }
 
@@ -416,7 +417,9 @@ struct functional {
     uint32_t *node;           // node of each placed call
     uint32_t *path, *next;    // of the walk: calls, and their next inputs
     uint32_t inputs;          // InputLayers
-    uint32_t output;          // call
+    uint32_t output[MODEL_OUTPUTS_MAX]; // calls
+    const char *key[MODEL_OUTPUTS_MAX]; // names that are no layers'; or NULL
+    uint32_t outputs;                   // how many
 };
 
 enum { NEW, OPEN, PLACED, LEFT_OUT }; // the last: makes masks
@@ -557,29 +560,38 @@ static enum sl_err keras_graph_walk_inputs(struct keras_graph *g,
 
 // ---- which call is which
 
-// Sets *layer and *at to what the output that the loss sees comes from. `ends`,
-// output_layers of the model, is one triple, a list of triples, or an object of
-// them.
-static enum sl_err find_output(struct keras_graph *g,
-                               const struct functional *f, const json_t *ends,
-                               uint32_t *layer, uint32_t *at)
+// Returns how many outputs `ends`, output_layers of a model, has: it is one
+// triple, a list of triples, or an object of them.
+static size_t count_outputs(const json_t *ends)
 {
     json_int_t places[2];
-    size_t count = json_array_size(ends);
-    const json_t *value = json_array_get(ends, 0);
 
+    if (json_is_object(ends))
+        return json_object_size(ends);
+    return keras_tensor(ends, places) != NULL ? 1 : json_array_size(ends);
+}
+
+// Sets *layer and *at to what output `i` of `ends` comes from, and *key to what
+// Keras calls it where that is not the name of the layer, else to NULL.
+static enum sl_err find_output(struct keras_graph *g,
+                               const struct functional *f, const json_t *ends,
+                               size_t i, const char **key, uint32_t *layer,
+                               uint32_t *at)
+{
+    json_int_t places[2];
+    const json_t *value = json_array_get(ends, i);
+
+    *key = NULL;
     if (json_is_object(ends)) {
-        count = json_object_size(ends);
-        value =
-            json_object_iter_value(json_object_iter((json_t *)(uintptr_t)ends));
+        void *entry = json_object_iter((json_t *)(uintptr_t)ends);
+
+        for (; i > 0; i--)
+            entry = json_object_iter_next((json_t *)(uintptr_t)ends, entry);
+        *key = json_object_iter_key(entry);
+        value = json_object_iter_value(entry);
     } else if (keras_tensor(ends, places) != NULL) {
-        count = 1;
         value = ends;
     }
-    if (count > 1)
-        return sl_fail(g->err, SL_ENOTSUP,
-                       "the model has %zu outputs; a job's loss sees one",
-                       count);
     if (keras_source(layer, at, &f->numbers, value) != SL_OK)
         return sl_fail(g->err, SL_EINVAL,
                        "output_layers does not say which layer it is");
@@ -640,32 +652,48 @@ static enum sl_err join_call(struct keras_graph *g, const struct functional *f,
                            keras_name(layer_of(f, i)));
 }
 
-static enum sl_err join_calls(struct keras_graph *g, struct functional *f,
-                              const json_t *ends)
+// Sets output `i` of the model to the call `at` of a layer.
+static enum sl_err join_output(struct keras_graph *g, struct functional *f,
+                               size_t i, uint32_t layer, uint32_t at)
 {
-    uint32_t layer, at;
-    enum sl_err rc = find_output(g, f, ends, &layer, &at);
-
-    if (rc != SL_OK)
-        return rc;
-    note_calls(f);
-    note_call(f, layer, at);
-    for (uint32_t i = 0; rc == SL_OK && i < f->count; i++)
-        rc = join_call(g, f, i);
-    if (rc != SL_OK)
-        return rc;
     // Tensors of Keras 3 begin with 0, so here all numbers are one higher.
     if (!g->keras2 && at - f->of[layer].begin == f->of[layer].calls)
         at--;
-    if (!find_call(&f->output, f, layer, at))
+    if (!find_call(&f->output[i], f, layer, at))
         return sl_fail(g->err, SL_EINVAL,
                        "output_layers does not say which call it is");
-    if (f->seen[f->output] == LEFT_OUT)
-        return keras_refuse(g, keras_name(layer_of(f, f->output)),
-                            keras_class(layer_of(f, f->output)),
+    if (f->seen[f->output[i]] == LEFT_OUT)
+        return keras_refuse(g, keras_name(layer_of(f, f->output[i])),
+                            keras_class(layer_of(f, f->output[i])),
                             "makes a mask, and is the model's output: a job "
                             "has no such layer");
     return SL_OK;
+}
+
+static enum sl_err join_calls(struct keras_graph *g, struct functional *f,
+                              const json_t *ends)
+{
+    uint32_t layer[MODEL_OUTPUTS_MAX], at[MODEL_OUTPUTS_MAX];
+    size_t count = count_outputs(ends);
+    enum sl_err rc = SL_OK;
+
+    if (count > MODEL_OUTPUTS_MAX)
+        return sl_fail(g->err, SL_ENOTSUP,
+                       "the model has %zu outputs; at most %u", count,
+                       MODEL_OUTPUTS_MAX);
+    f->outputs = count > 0 ? (uint32_t)count : 1;
+    for (uint32_t i = 0; rc == SL_OK && i < f->outputs; i++)
+        rc = find_output(g, f, ends, i, &f->key[i], &layer[i], &at[i]);
+    if (rc != SL_OK)
+        return rc;
+    note_calls(f);
+    for (uint32_t i = 0; i < f->outputs; i++)
+        note_call(f, layer[i], at[i]);
+    for (uint32_t i = 0; rc == SL_OK && i < f->count; i++)
+        rc = join_call(g, f, i);
+    for (uint32_t i = 0; rc == SL_OK && i < f->outputs; i++)
+        rc = join_output(g, f, i, layer[i], at[i]);
+    return rc;
 }
 
 // ---- the list
@@ -919,6 +947,30 @@ static enum sl_err add_several(struct keras_graph *g, struct functional *f,
     return rc != SL_OK || g->shape != NULL ? rc : keras_graph_no_memory(g);
 }
 
+// Notes the outputs of the whole model, if it has several.
+static enum sl_err tell_outputs(struct keras_graph *g,
+                                const struct functional *f)
+{
+    if (f->outputs == 1)
+        return SL_OK;
+    g->outputs = json_array();
+    for (uint32_t i = 0; i < f->outputs; i++) {
+        const char *layer = keras_name(layer_of(f, f->output[i]));
+        uint32_t node = f->node[f->output[i]];
+        json_t *one;
+
+        if (node <= keras_augmented(g))
+            return sl_fail(g->err, SL_ENOTSUP,
+                           "an output is the model's input, with no layer "
+                           "between them");
+        one = json_pack("[s, s, s]", g->nodes[node - 1].name, layer,
+                        f->key[i] != NULL ? f->key[i] : layer);
+        if (json_array_append_new(g->outputs, one) != 0)
+            return keras_graph_no_memory(g);
+    }
+    return SL_OK;
+}
+
 static enum sl_err add_functional(struct keras_graph *g, const json_t *model,
                                   const char *prefix, uint32_t from,
                                   uint32_t *to, unsigned depth)
@@ -933,10 +985,16 @@ static enum sl_err add_functional(struct keras_graph *g, const json_t *model,
                  : keras_refuse(g, keras_name(model), keras_class(model),
                                 "has %u inputs; a model in a job has one",
                                 f.inputs);
+    if (rc == SL_OK && f.outputs > 1 && depth > 0)
+        rc = keras_refuse(g, keras_name(model), keras_class(model),
+                          "has %u outputs; a model in a model has one",
+                          f.outputs);
     for (uint32_t i = 0; rc == SL_OK && i < f.count; i++)
         rc = keras_graph_walk_inputs(g, &f, i, prefix, from, depth);
     if (rc == SL_OK)
-        *to = f.node[f.output];
+        *to = f.node[f.output[0]];
+    if (rc == SL_OK && depth == 0)
+        rc = tell_outputs(g, &f);
     strmap_release(&f.numbers);
     sl_free(f.of);
     sl_free(f.masks);

@@ -55,7 +55,8 @@ struct keras_graph {
     uint32_t frozen; // models around the layer at hand that are not trainable
     size_t edges;
     bool masks;            // a layer masks steps
-    uint32_t output;       // node
+    uint32_t output;       // node; the first of several
+    json_t *outputs;       // as those of struct keras; owned, or NULL
     const json_t *shape;   // input's shape, with the batch's axis; borrowed
     json_t *made;          // a list of what no file says; owned, or NULL
     const char *precision; // f16, bf16, or NULL

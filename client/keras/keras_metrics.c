@@ -150,6 +150,9 @@ static enum sl_err take_metric(struct metrics *m, const json_t *metric)
                                       "SparseTopKCategoricalAccuracy"};
     const char *word = keras_word(metric);
 
+    if (m->loss == SPEC_LOSS_SEVERAL)
+        return left_out(m, word, "an evaluation tells the loss alone of ",
+                        spec_loss_name(m->loss));
     for (size_t i = 0; i < SL_COUNT(known); i++)
         if (keras_own(metric) && keras_alike(word, known[i].word))
             return take_known(m, &known[i], metric);
@@ -231,6 +234,9 @@ static enum spec_loss keras_job_loss(const json_t *spec, const json_t *said)
     const char *name = keras_str(said, "loss");
     unsigned i = 1;
 
+    if (json_object_get(said, "losses") != NULL ||
+        json_object_get(spec, "losses") != NULL)
+        return SPEC_LOSS_SEVERAL;
     if (name == NULL)
         name = keras_str(spec, "loss");
     while (name != NULL && i < SPEC_LOSS_COUNT &&

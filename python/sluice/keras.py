@@ -40,15 +40,15 @@ from ._keras_local import Inner
 from ._keras_rows import Embedding, Tables
 from ._program import Cluster, Json, Program
 from .keras_data import Batches, Source, first_batches, rows_of, source, split
-from .keras_job import join_inputs, submit, to_job
+from .keras_job import join_inputs, join_labels, submit, to_job
 from .keras_rates import Plan, by_epoch, planned, schedule_of, schedule_spec, updates
 from .keras_weights import load_job, load_weights, save_weights
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Embedding", "fit", "join_inputs", "load_job", "load_weights", "optimizer_spec",
-           "save_weights", "submit", "to_job"]
+__all__ = ["Embedding", "fit", "join_inputs", "join_labels", "load_job", "load_weights",
+           "optimizer_spec", "save_weights", "submit", "to_job"]
 
 _FIELDS = {"SGD": ("momentum", "nesterov"),
            "Adam": ("beta_1", "beta_2", "epsilon", "amsgrad"),

@@ -8,7 +8,8 @@
 
 The model is what `sluice import` makes of model.to_json(), under the same names, and
 what adapt() of Normalization, Discretization and IntegerLookup found, which that JSON
-lacks; join_inputs makes the samples of one that has several inputs.
+lacks; join_inputs makes the samples of one that has several inputs, and join_labels
+the labels of one that has several outputs.
 CommandError says which layer or option a job cannot have. Works with models of
 Keras 3 and of Keras 2 (`tf.keras`, `tf_keras`), and imports neither. The JSON of
 Keras 2 has neither optimizer nor loss: give them in `spec`.
@@ -28,7 +29,7 @@ from . import client
 from .keras_weights import Path, _layers, layer_name, save_weights
 from .session import Tls
 
-__all__ = ["join_inputs", "submit", "to_job"]
+__all__ = ["join_inputs", "join_labels", "submit", "to_job"]
 
 Json = client.Json
 
@@ -46,6 +47,9 @@ def _whole_paths(data: Mapping[str, Any]) -> Json:
 
 def _class_weights(model: Any, weights: Mapping[int, float]) -> list[float]:
     """The weights of all classes, as fit takes them by class: 1 for those it lacks."""
+    if len(model.outputs) > 1:
+        raise ValueError("class_weight: the model has several outputs, and classes are of one; "
+                         "weigh samples, with sample_weight of the data")
     outputs = int(model.output_shape[-1])
     classes = 2 if outputs == 1 else outputs
     if strange := [c for c in weights if c not in range(classes)]:
@@ -108,6 +112,24 @@ def join_inputs(model: Any, arrays: Union[Sequence[Any], Mapping[str, Any]]) -> 
             raise ValueError(f"input '{name}' wants {tuple(shapes[name])} for a sample, not "
                              f"{part.shape[1]} numbers")
     return numpy.concatenate(flat, axis=1)
+
+
+def join_labels(model: Any, arrays: Union[Sequence[Any], Mapping[str, Any]]) -> Any:
+    """The labels of a model with several outputs as one array of f32, (samples, numbers),
+    for `y` of the job's data: of a sparse_categorical_crossentropy the class, of all other
+    losses as many numbers as the output has. `arrays` are in the order of model.outputs, or
+    by the names of the outputs."""
+    names = list(model.output_names)
+    if isinstance(arrays, Mapping):
+        if set(arrays) != set(names):
+            raise ValueError(f"the model's outputs are {', '.join(names)}, not "
+                             f"{', '.join(map(str, arrays))}")
+        arrays = [arrays[name] for name in names]
+    if len(arrays) != len(names):
+        raise ValueError(f"the model has {len(names)} outputs, and here are labels of "
+                         f"{len(arrays)}")
+    return numpy.concatenate(
+        [numpy.asarray(array, "f4").reshape(len(array), -1) for array in arrays], axis=1)
 
 
 def to_job(model: Any, data: Optional[Mapping[str, Any]] = None, *,

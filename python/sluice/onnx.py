@@ -6,7 +6,8 @@
 
 The model has one input, `input`, of (samples, *model.input_shape) in f32, and one
 output, `output`: what the layer that the loss sees gives in an evaluation, so without
-dropout, and logits where the job's model ends in logits. Each layer of docs/layers.md is
+dropout, and logits where the job's model ends in logits. Several outputs (losses) have
+the names of their layers. Each layer of docs/layers.md is
 a function here, under its name; ValueError names a layer that ONNX cannot say.
 """
 from __future__ import annotations
@@ -711,12 +712,15 @@ def to_onnx(spec: Json, tensors: client.Tensors, path: str) -> None:
         inputs = [values[of] for of in g["inputs"] or [before]]
         values[name] = LAYERS[g["type"]](g, *inputs)
         before = name
-    last = values[said.get("output") or before]
-    shape = g.shape(last)[1:]
-    g.nodes.append(helper.make_node("Identity", [last], ["output"]))
+    outputs = ({loss["output"]: values[loss["output"]] for loss in spec["losses"]}
+               if spec.get("losses") else {"output": values[said.get("output") or before]})
+    infos = []
+    for name, last in outputs.items():
+        shape = g.shape(last)[1:]
+        infos.append(helper.make_tensor_value_info(name, kind, ["samples", *shape]))
+    g.nodes += [helper.make_node("Identity", [last], [name]) for name, last in outputs.items()]
     model = helper.make_model(
-        helper.make_graph(g.nodes, spec.get("name") or "model", g.inputs,
-                          [helper.make_tensor_value_info("output", kind, ["samples", *shape])],
+        helper.make_graph(g.nodes, spec.get("name") or "model", g.inputs, infos,
                           g.initializers(path)),
         opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="sluice")
     g.onnx.save_model(model, path)

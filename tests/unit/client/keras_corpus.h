@@ -55,7 +55,8 @@
     X(siamese)                                                                 \
     X(twice)                                                                   \
     X(encoded)                                                                 \
-    X(inputs)
+    X(inputs)                                                                  \
+    X(outputs)
 
 // Appends a file of the corpus to *out, and returns its path, which lives until
 // the next call.
@@ -101,7 +102,15 @@ static inline struct model *corpus_model(const struct keras *k)
 {
     ProtobufCMessage *spec = NULL;
     struct model *m = NULL;
+    json_t *names, *outputs = json_array();
+    size_t i;
 
+    // What the check of a spec makes of its losses.
+    json_array_foreach(k->outputs, i, names)
+        T_EQ(json_array_append(outputs, json_array_get(names, 0)), 0);
+    if (k->outputs != NULL)
+        T_EQ(json_object_set(k->model, "outputs", outputs), 0);
+    json_decref(outputs);
     T_OK(pbjson_read(&spec, &sluice__v1__model_spec__descriptor, k->model,
                      "model", t_err()));
     T_OK(model_make(&m, (Sluice__V1__ModelSpec *)spec, t_err()));

@@ -220,6 +220,24 @@ TEST(keras, what_is_said_is_not_asked_of_keras)
                  "{}");
 }
 
+#define ADAM                                                                   \
+    "\"optimizer\":{\"type\":\"adam\",\"learning_rate\":"                      \
+    "0.0010000000474974513}"
+
+// In the order of the outputs, whatever that of the names is.
+TEST(keras, several_outputs_bring_losses_and_weights)
+{
+    check_filled("outputs-k3", "{}",
+                 "{" ADAM ",\"losses\":[{\"output\":\"yes\","
+                 "\"label_smoothing\":0.1,\"loss\":\"binary_crossentropy\","
+                 "\"from_logits\":false},{\"output\":\"kind\",\"loss\":"
+                 "\"categorical_crossentropy\",\"from_logits\":false,"
+                 "\"weight\":0.5},{\"output\":\"size\",\"loss\":"
+                 "\"mean_squared_error\",\"weight\":2}]}");
+    check_filled("outputs-k3", "{\"losses\": []}", "{" ADAM "}");
+    check_filled("outputs-k2", "{}", "{}");
+}
+
 // ---- what is refused
 
 // Text with ' for ".
@@ -277,7 +295,7 @@ TEST(keras, models_that_keras_wrote_are_refused_by_name)
         {"any_length", "layer 'b' (InputLayer) is of shape [null,null]; one "
                        "of several inputs has at least one axis, and each is a "
                        "number"},
-        {"two_outputs", "the model has 2 outputs"},
+        {"two_outputs", "reads the second tensor of 'both'; layers have one"},
         {"wrapped", "layer 'each' (TimeDistributed) is around a Conv1D"},
         {"reset_before", "layer 'old' (GRU) has reset_after: false"},
         {"unknown",

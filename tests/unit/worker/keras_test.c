@@ -63,17 +63,17 @@ static float *samples(const struct model *m, json_int_t ids)
     return x;
 }
 
-// What the loss sees; before anything that comes after it runs, such as what
-// regularizers add.
-static const float *run(struct program *p, struct program_io *io)
+// What the loss of output `h` sees; before anything that comes after it runs,
+// such as what regularizers add.
+static const float *run(struct program *p, struct program_io *io, uint32_t h)
 {
-    uint32_t at = p->forward - 1;
     const struct program_op *loss;
+    uint32_t at = 0;
 
-    while (at > 0 && p->ops[at].op != KERN_MSE)
-        at--;
+    while (at < p->forward && (p->ops[at].op != KERN_MSE || h-- > 0))
+        at++;
+    T_LT(at, p->forward);
     loss = &p->ops[at];
-    T_EQ(loss->op, KERN_MSE);
     T_EQ(loss->arg[0].place, PROGRAM_ARENA);
     T_OK(program_run(p, io, 0, at + 1, t_err()));
     return (const float *)((uint8_t *)p->memory->arena.at +
@@ -83,6 +83,7 @@ static const float *run(struct program *p, struct program_io *io)
 static void check_outputs_in(const char *name, const char *backend,
                              enum kern_dtype compute, double tolerance)
 {
+    struct spec_head heads[MODEL_OUTPUTS_MAX];
     struct compile_options o = {.loss = SPEC_LOSS_MEAN_SQUARED_ERROR,
                                 .batch = ROWS,
                                 .compute = compute};
@@ -93,27 +94,35 @@ static void check_outputs_in(const char *name, const char *backend,
     struct kern_dev *dev;
     struct keras k;
     struct model *m;
-    uint64_t count;
-    const float *y;
+    uint64_t count = 0, told = 0;
 
     t_again(name);
     corpus_import(&k, name);
     m = corpus_model(&k);
+    for (uint32_t h = 0; h < m->outputs; h++) {
+        heads[h] = (struct spec_head){.loss = SPEC_LOSS_MEAN_SQUARED_ERROR,
+                                      .weight = 1};
+        count += ROWS * model_shape_elements(&m->nodes[m->output[h]].out);
+    }
+    o.heads = m->outputs > 1 ? heads : NULL;
     T_OK(kern_open(&dev, backend, NULL, t_err()));
     T_OK(compile(&p, dev, m, &o, &memory, t_err()));
-    count = ROWS * model_shape_elements(&m->nodes[m->output[0]].out);
     io.params = sl_calloc(m->elements, sizeof(float));
     io.labels = sl_calloc(count, sizeof(float));
     io.x = samples(m, json_integer_value(json_object_get(want, "ids")));
     for (uint32_t i = 0; i < m->variables_count; i++)
         set_variable(io.params, &m->variables[i]);
-    y = run(p, &io);
     outputs = json_object_get(want, "outputs");
     T_EQ(count, json_array_size(outputs));
-    for (uint64_t i = 0; i < count; i++) {
-        double keras = json_number_value(json_array_get(outputs, i));
+    for (uint32_t h = 0; h < m->outputs; h++) {
+        const float *y = run(p, &io, h);
+        uint64_t n = ROWS * model_shape_elements(&m->nodes[m->output[h]].out);
 
-        T_NEAR(y[i], keras, tolerance * fmax(1, fabs(keras)));
+        for (uint64_t i = 0; i < n; i++) {
+            double keras = json_number_value(json_array_get(outputs, told++));
+
+            T_NEAR(y[i], keras, tolerance * fmax(1, fabs(keras)));
+        }
     }
     program_free(p);
     program_memory_release(&memory);

@@ -424,6 +424,19 @@ def twice(k):
     return k.Model(x, block(block(x)))
 
 
+def outputs(k):
+    """One output is read by another, and the last layer of the file is none."""
+    x = k.Input((6,), name="x")
+    h = k.layers.Dense(5, activation="tanh", name="h")(x)
+    kind = k.layers.Dense(3, activation="softmax", name="kind")(h)
+    yes = k.layers.Dense(1, activation="sigmoid", name="yes")(k.layers.concatenate([h, kind]))
+    m = k.Model(x, [yes, kind, k.layers.Dense(2, name="size")(h)])
+    m.compile("adam", {"kind": "categorical_crossentropy", "size": "mse",
+                       "yes": k.losses.BinaryCrossentropy(label_smoothing=0.1)},
+              loss_weights={"kind": 0.5, "yes": 1.0, "size": 2})
+    return m
+
+
 def inputs(k):
     """Numbers, an image, a category and words: several inputs of one sample."""
     l = k.layers
@@ -465,7 +478,7 @@ MODELS = {mlp: 0, mlp_built: 0, initializers: 0, lenet: 0, pools: 0, norms: 0, r
           extremes: 0, mobile: 0, dilated: 0, more_activations: 0, rare_activations: 0,
           transformer: 0, embedding: 11, regularized: 0, line: 0, drawn: 0, composed: 0, numbers: 0, frozen: 0,
           recurrent: 0, words: 11, masked: 4, sparse_steps: 0, siamese: 0,
-          twice: 0, encoded: 9, inputs: 9}
+          twice: 0, encoded: 9, inputs: 9, outputs: 0}
 
 
 # ---- what cannot be imported
@@ -484,7 +497,9 @@ def any_length(k):
 
 def two_outputs(k):
     x = k.Input((3,))
-    return k.Model(x, [k.layers.Dense(2, name="a")(x), k.layers.Dense(2, name="b")(x)])
+    both = k.Model(x, [k.layers.Dense(2, name="a")(x), k.layers.Dense(2, name="b")(x)],
+                   name="both")
+    return k.Model(y := k.Input((3,)), k.layers.Add()(both(y)))
 
 
 def dense(k, *more, **options):
@@ -586,10 +601,11 @@ def write(name, k, make, ids):
             x = [part.reshape(ROWS, *of[1:])
                  for part, of in zip(numpy.split(x, ends[:-1], 1), several)]
         out = m.predict(x, verbose=0)
+    outs = out if isinstance(out, list) else [out]
     want = {"keras": k.__version__,
             "variables": {key: list(v.shape) for key, v in variable_names(m).items()},
             "parameters": m.count_params(), "ids": ids,
-            "outputs": [float(f"{x:.8g}") for x in out.reshape(-1).tolist()]}
+            "outputs": [float(f"{x:.8g}") for one in outs for x in one.reshape(-1).tolist()]}
     (HERE / f"{name}.json").write_text(config + "\n")
     (HERE / f"{name}.want.json").write_text(json.dumps(want) + "\n")
 
