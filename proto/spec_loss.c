@@ -145,6 +145,15 @@ static enum sl_err check_logits(Sluice__V1__LossSpec *l, const char *path,
                        "layer '%s' ends in %s",
                        path, spec_loss_name(loss), model_act_name(right),
                        last->name, model_act_name(wrong));
+    // The loss op reads what its softmax does, and other layers what that
+    // gives.
+    if (!binary && !logits && last->users > 1)
+        return sl_fail(
+            err, SL_EINVAL,
+            "%sloss: other layers read layer '%s' behind its softmax; "
+            "make the layer before it, without an activation, the "
+            "output",
+            path, last->name);
     SPEC_DEFAULT(l, from_logits, logits);
     if (l->from_logits != logits)
         return sl_fail(err, SL_EINVAL,

@@ -132,6 +132,17 @@ TEST(spec_losses, what_cannot_be_is_refused)
         "or in label_columns of a csv");
 }
 
+TEST(spec_losses, layers_behind_a_softmax_leave_its_loss_no_logits)
+{
+    refused("{'name':'a','model':{'input_shape':[4],'layers':["
+            "{'type':'dense','name':'kind','units':3,'activation':'softmax'},"
+            "{'type':'dense','name':'size','units':2}]},'losses':[" KIND
+            "," SIZE "]," REST "," NPZ "}",
+            "losses[0].loss: other layers read layer 'kind' behind its "
+            "softmax; make the layer before it, without an activation, the "
+            "output");
+}
+
 TEST(spec_losses, an_output_of_the_model_itself_is_said_there_alone)
 {
     refused("{'name':'a','model':{'input_shape':[4],'output':'kind'," LAYERS
