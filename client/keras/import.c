@@ -40,9 +40,8 @@ static const struct import_part {
      "A file of Keras does not say where samples are. For example:\n"
      "# data:\n"
      "#   train: {format: npz, x: train.npz}\n",
-     "{\"train\": {\"format\": \"synthetic\", \"generator\": \"binary\", "
-     "\"samples\": 1}, \"test\": {\"format\": \"synthetic\", "
-     "\"generator\": \"binary\", \"samples\": 1}}"},
+     "{\"train\": {\"format\": \"npz\", \"x\": \"train.npz\"}, "
+     "\"test\": {\"format\": \"npz\", \"x\": \"train.npz\"}}"},
 };
 
 // Returns the key of a part: a model with several outputs has losses.

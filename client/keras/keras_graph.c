@@ -948,8 +948,8 @@ static enum sl_err add_several(struct keras_graph *g, struct functional *f,
 }
 
 // Notes the outputs of the whole model, if it has several.
-static enum sl_err tell_outputs(struct keras_graph *g,
-                                const struct functional *f)
+static enum sl_err keras_tell_outputs(struct keras_graph *g,
+                                      const struct functional *f)
 {
     if (f->outputs == 1)
         return SL_OK;
@@ -994,7 +994,7 @@ static enum sl_err add_functional(struct keras_graph *g, const json_t *model,
     if (rc == SL_OK)
         *to = f.node[f.output[0]];
     if (rc == SL_OK && depth == 0)
-        rc = tell_outputs(g, &f);
+        rc = keras_tell_outputs(g, &f);
     strmap_release(&f.numbers);
     sl_free(f.of);
     sl_free(f.masks);
