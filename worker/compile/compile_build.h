@@ -104,6 +104,10 @@ struct build {
 void compile_fail(struct build *b, uint32_t node, enum sl_err code,
                   const char *what);
 
+// Returns a new tensor with the two sums of a head of the loss.
+uint32_t compile_stats_of(struct build *b, uint32_t head);
+// Returns a new tensor with the factor of the gradient of a head of the loss.
+uint32_t compile_scale_of(struct build *b, uint32_t head);
 // Returns a new tensor in the arena.
 uint32_t compile_tensor(struct build *b, size_t bytes);
 // Returns a new tensor of `bytes` bytes at byte `offset` of a place.
@@ -613,10 +617,6 @@ void compile_loss_take_acts(struct build *b);
 // op copies the outputs there. Fails with SL_ENOTSUP where a loss does not fit
 // its output, and with o->f64 where samples have weights.
 void compile_losses(struct build *b);
-// Returns a new tensor with the two sums of a head of the loss.
-uint32_t compile_stats_of(struct build *b, uint32_t head);
-// Returns a new tensor with the factor of the gradient of a head of the loss.
-uint32_t compile_scale_of(struct build *b, uint32_t head);
 
 // Appends the ops of the backward pass, behind those of the loss: first those
 // that make the gradients of frozen variables zeroes.

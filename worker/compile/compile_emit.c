@@ -37,6 +37,17 @@ uint32_t compile_at(struct build *b, enum program_place place, size_t offset,
     return b->tensors_count++;
 }
 
+uint32_t compile_stats_of(struct build *b, uint32_t head)
+{
+    return compile_at(b, PROGRAM_STATS, 2 * head * sizeof(double),
+                      2 * sizeof(double));
+}
+
+uint32_t compile_scale_of(struct build *b, uint32_t head)
+{
+    return compile_at(b, PROGRAM_SCALE, head * b->real, b->real);
+}
+
 uint32_t compile_tensor(struct build *b, size_t bytes)
 {
     return compile_at(b, PROGRAM_ARENA, 0, bytes);

@@ -259,17 +259,6 @@ loss_labels(struct build *b, const struct loss_head *h, struct kern_desc *d)
     return l;
 }
 
-uint32_t compile_stats_of(struct build *b, uint32_t head)
-{
-    return compile_at(b, PROGRAM_STATS, 2 * head * sizeof(double),
-                      2 * sizeof(double));
-}
-
-uint32_t compile_scale_of(struct build *b, uint32_t head)
-{
-    return compile_at(b, PROGRAM_SCALE, head * b->real, b->real);
-}
-
 // Computes the loss of an output in f32, in any precision of the layers.
 static void compile_loss(struct build *b, const struct loss_head *h)
 {
