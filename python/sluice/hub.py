@@ -65,6 +65,12 @@ def _front(name: str, spec: Json, figures: Dict[str, float], has_onnx: bool) -> 
     return front
 
 
+def _losses(spec: Json) -> str:
+    """The loss, or those of several outputs."""
+    return ", ".join(f"{part['loss']} of `{part['output']}`" for part in spec.get("losses", [])
+                     ) or str(spec.get("loss"))
+
+
 def _card(status: Json, tensors: client.Tensors, has_onnx: bool) -> str:
     spec = status["spec"]
     model, name = spec["model"], str(spec.get("name") or status["id"])
@@ -75,8 +81,7 @@ def _card(status: Json, tensors: client.Tensors, has_onnx: bool) -> str:
               _front(name, spec, figures, has_onnx).items()]
     lines += ["---", "", f"# {name}", "",
               f"Trained with Sluice: {int(status.get('steps_counted', 0)):,} steps, "
-              f"each counted once, of job {status['id']}; the loss is "
-              f"{spec.get('loss', 'not said')}.", "",
+              f"each counted once, of job {status['id']}, with the loss {_losses(spec)}.", "",
               f"A sample has the shape ({shape}), and the model these layers:", ""]
     lines += [f"- `{layer.get('name', layer['type'])}`: {layer['type']}"
               for layer in model.get("layers", [])]
@@ -107,8 +112,8 @@ def to_folder(status: Json, tensors: client.Tensors, folder: Path) -> Optional[s
         why = str(error)
     client.save_safetensors(str(at / "model.safetensors"), tensors)
     config: Dict[str, Any] = {"library_name": "sluice", "model": status["spec"]["model"]}
-    if "loss" in status["spec"]:
-        config["loss"] = status["spec"]["loss"]
+    config.update({key: status["spec"][key] for key in ("loss", "losses")
+                   if status["spec"].get(key)})
     (at / "config.json").write_text(json.dumps(config, indent=2) + "\n", "utf-8")
     (at / "README.md").write_text(_card(status, tensors, why is None), "utf-8")
     return why

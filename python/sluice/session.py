@@ -211,10 +211,10 @@ class Step:
         the contribution is whole, and leaves with `done`, or the next turn of `steps`."""
         if self.lost:
             return False
-        of, more = self._closure, native.c_bool()
+        of, more = self._closure, ctypes.c_bool()
         of._result.loss_sum, of._result.right, of._result.skip = loss_sum, right, False
         of._say("sluice_more", of._result_at, ctypes.byref(more))
-        if more:
+        if more.value:
             of._turn()
         return more.value
 

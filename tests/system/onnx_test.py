@@ -28,7 +28,7 @@ files, path = pathlib.Path(sys.argv[1]), sys.argv[2] + "/m.onnx"
 def run(spec, tensors, x):
     to_onnx(spec, tensors, path)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    return session.run(["output"], {"input": x})[0]
+    return numpy.concatenate([y.reshape(-1) for y in session.run(None, {"input": x})])
 
 def close(name, got, want):
     want = numpy.asarray(want, "f4")
@@ -47,8 +47,12 @@ def refused(words, spec):
 seen = set()
 for file in sorted(files.glob("*-k?.json")):
     want = json.loads(file.with_suffix(".want.json").read_text())
-    spec = json.loads(client.run(["import", str(file), "-o", sys.argv[2] + "/job.json"]) or
-                      open(sys.argv[2] + "/job.json").read())
+    layers = json.loads(file.read_text())["config"].get("output_layers", [])
+    losses = [{"output": out[0], "loss": "mean_squared_error"}
+              for out in layers if file.name.startswith("outputs")]
+    words = ["--set", "losses=" + json.dumps(losses)] if losses else []
+    spec = json.loads(client.run(["import", str(file), "-o", sys.argv[2] + "/job.json", *words])
+                      or open(sys.argv[2] + "/job.json").read())
     if file.name.startswith(("masked", "sparse_steps")):
         refused("masks steps, which ONNX", spec["model"])
         seen.add("masking")
