@@ -38,8 +38,8 @@ enum sl_err storemark_write(struct fs *fs, const char *store, uint64_t id,
 enum sl_err storemark_check(struct fs *fs, const char *store, uint64_t id,
                             struct sl_error *err);
 
-// Reads the text of a mark, an id and a newline (which may be missing); what
-// follows is not read. `where` is for the error.
+// Reads the text of a mark, an id of lower-case digits and a newline (which may
+// be missing); what follows is not read. `where` is for the error.
 enum sl_err storemark_parse(uint64_t *id, const char *text, const char *where,
                             struct sl_error *err);
 

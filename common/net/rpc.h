@@ -125,7 +125,7 @@ enum sl_err rpc_addresses_check(const char *list, struct sl_error *err);
 #define RPC_STANDBY "standby of "
 
 // Returns true if no other machine can reach the address: unix:, localhost,
-// 127.*, ::1. False for what is no address.
+// 127.*, ::1. False for what is no address. `address` is one, and no list.
 bool rpc_address_is_local(const char *address);
 
 // Tries to listen at `address` for a moment. SL_OK: it is free now; SL_EEXIST:

@@ -62,7 +62,9 @@ void pause_hold(struct coord *c, struct job *job, const char *why,
 
 // Ends the pause of a job, also one of the coordinator, or the wish for one,
 // and journals that; does nothing without either. A cut that was wished for is
-// still made. Work is given with the next serve_workers.
+// still made. The caller then calls memory_resumed; place_missing, if
+// memory_holds was true of the job before; and, unless c->dead, advance_job and
+// serve_workers, which gives the work: this function calls none of them.
 void pause_end(struct coord *c, struct job *job);
 
 // Begins a WANTED pause once its cut is made, or cannot be made. advance_job

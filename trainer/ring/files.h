@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// trainer/ring/files.h -- the removal of a rank's files of cuts.
+// trainer/ring/files.h -- the removal of files of cuts from a rank's
+// store.
 //
 // Threads  the loop; the work is done on the pool.
 // Memory   arguments are copied; the env outlives the work.
@@ -22,7 +23,9 @@ struct files_job {
 void files_keep(const struct ring_env *env, struct files_job j,
                 const Sluice__V1__Keep *m);
 
-// Deletes all our files of a job. None of them is written any more.
+// Deletes all snapshots of a job in the env's store, of every part: where ranks
+// share a store, also those of the others. No rank writes one any more, and the
+// job is not to be resumed from them.
 void files_delete(const struct ring_env *env, uint64_t job, uint64_t uid);
 
 #endif

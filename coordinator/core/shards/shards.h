@@ -199,10 +199,13 @@ void shards_stop(struct coord *c, struct job *job, uint32_t shard);
 void shards_move(struct coord *c, struct job *job, uint32_t shard,
                  const struct member *m);
 
-// Notes that a move of the shard was given up: it is not to move again before
-// `now` + `ms`, or twice as late for each of its last moves that failed as well
-// (up to 64 times `ms`). `fed`: it failed while the shard was fed, so the next
-// one goes by files, and the one after that is fed again.
+// Notes that a move of the shard was given up: cuts wait for it no longer
+// (job_is_moving), and it is not to move again before `now` + `ms`, or twice as
+// late for each of its last moves that failed as well (up to 64 times `ms`;
+// shards_move counts anew). Sends nothing: a shard that has or may have stopped
+// stays so until it is admitted, so the caller asks its psserver for a hello.
+// `fed`: it was given up in MOVE_FEEDS, so the next one goes by files, and the
+// one after that is fed again.
 void shards_stay(struct job *job, uint32_t shard, bool fed, uint64_t now,
                  uint64_t ms);
 
