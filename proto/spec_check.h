@@ -138,12 +138,8 @@ enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
 // Fills *out with the schedule of rates of a checked spec, whose points it
 // borrows; with the constant learning_rate if that has none.
 void spec_schedule(struct rate *out, const Sluice__V1__OptimizerSpec *o);
-// Returns "the label_column" or "one of label_columns" if `name` is that of the
-// source; NULL if it is neither. Static text.
-const char *spec_label_column_used(const Sluice__V1__SourceSpec *s,
-                                   const char *name);
-// Returns one of these texts, or "one of columns", if `name` is that of the
-// source; NULL if it is neither. Static text.
+// Returns "the label_column", "one of label_columns" or "one of columns" if
+// `name` is that of the source; NULL if it is none. Static text.
 const char *spec_column_used(const Sluice__V1__SourceSpec *s, const char *name);
 // Checks the names and hashes of a source's columns of ids, if it has some,
 // against its other fields and its `format`, which were checked before; a hash

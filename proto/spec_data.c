@@ -99,6 +99,59 @@ static enum sl_err check_needed(const Sluice__V1__SourceSpec *s,
     return spec_range(at, s->samples, 1, SAMPLES_MAX, err);
 }
 
+static int spec_compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+// Returns the names in order, for sl_free: then a long list costs no more than
+// its sorting. NULL: no memory.
+static char **spec_sorted(char *const *names, size_t count)
+{
+    char **sorted = sl_malloc_array(count, sizeof(*sorted));
+
+    if (sorted != NULL) {
+        memcpy(sorted, names, count * sizeof(*sorted));
+        qsort(sorted, count, sizeof(*sorted), spec_compare_names);
+    }
+    return sorted;
+}
+
+// Returns a name that stands twice in a list in order; NULL: none does.
+static const char *spec_twice(char *const *sorted, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            return sorted[i];
+    return NULL;
+}
+
+// Checks that no name stands twice in label_columns, and none in columns too.
+static enum sl_err check_label_columns_apart(const Sluice__V1__SourceSpec *s,
+                                             const char *path,
+                                             struct sl_error *err)
+{
+    size_t n = s->n_label_columns;
+    char **sorted = spec_sorted(s->label_columns, n);
+    const char *twice;
+    enum sl_err rc = SL_OK;
+
+    if (sorted == NULL)
+        return sl_no_memory(err);
+    twice = spec_twice(sorted, n);
+    if (twice != NULL)
+        rc = sl_fail(err, SL_EINVAL, "%s.label_columns: '%.60s' appears twice",
+                     path, twice);
+    for (size_t i = 0; rc == SL_OK && i < s->n_columns; i++)
+        if (bsearch(&s->columns[i], sorted, n, sizeof(*sorted),
+                    spec_compare_names) != NULL)
+            rc = sl_fail(err, SL_EINVAL,
+                         "%s.columns: '%.60s' is one of label_columns too",
+                         path, s->columns[i]);
+    sl_free(sorted);
+    return rc;
+}
+
 // Checks the label_column, or label_columns, which are none of the features.
 static enum sl_err check_csv_labels(const Sluice__V1__SourceSpec *s,
                                     const char *path, struct sl_error *err)
@@ -108,22 +161,15 @@ static enum sl_err check_csv_labels(const Sluice__V1__SourceSpec *s,
                        "%s: has label_column and label_columns; say one of "
                        "them",
                        path);
-    if (s->n_label_columns == 0 &&
-        (s->label_column == NULL || s->label_column[0] == '\0'))
+    if (s->n_label_columns > 0)
+        return check_label_columns_apart(s, path, err);
+    if (s->label_column == NULL || s->label_column[0] == '\0')
         return spec_fail_missing(path, "label_column", err);
-    for (size_t i = 0; i < s->n_label_columns; i++)
-        for (size_t k = 0; k < i; k++)
-            if (strcmp(s->label_columns[i], s->label_columns[k]) == 0)
-                return sl_fail(err, SL_EINVAL,
-                               "%s.label_columns: '%.60s' appears twice", path,
-                               s->label_columns[i]);
-    for (size_t i = 0; i < s->n_columns; i++) {
-        const char *used = spec_label_column_used(s, s->columns[i]);
-
-        if (used != NULL)
-            return sl_fail(err, SL_EINVAL, "%s.columns: '%.60s' is %s too",
-                           path, s->columns[i], used);
-    }
+    for (size_t i = 0; i < s->n_columns; i++)
+        if (strcmp(s->columns[i], s->label_column) == 0)
+            return sl_fail(err, SL_EINVAL,
+                           "%s.columns: '%.60s' is the label_column too", path,
+                           s->columns[i]);
     return SL_OK;
 }
 
@@ -165,28 +211,19 @@ static bool is_folder_name(const char *name)
            utf8_plain(name, n);
 }
 
-static int spec_compare_names(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-// Sorted, so that a long list costs no more than its sorting.
 static enum sl_err spec_check_duplicates(char *const *names, size_t count,
                                          struct sl_error *err)
 {
-    char **sorted = sl_malloc_array(count, sizeof(*sorted));
-    enum sl_err rc = SL_OK;
+    char **sorted = spec_sorted(names, count);
+    const char *twice = sorted != NULL ? spec_twice(sorted, count) : NULL;
 
+    sl_free(sorted);
     if (sorted == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory for names of classes");
-    memcpy(sorted, names, count * sizeof(*sorted));
-    qsort(sorted, count, sizeof(*sorted), spec_compare_names);
-    for (size_t i = 1; rc == SL_OK && i < count; i++)
-        if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            rc = sl_fail(err, SL_EINVAL,
-                         "data.classes: '%.60s' stands there twice", sorted[i]);
-    sl_free(sorted);
-    return rc;
+    return twice == NULL
+               ? SL_OK
+               : sl_fail(err, SL_EINVAL,
+                         "data.classes: '%.60s' stands there twice", twice);
 }
 
 enum sl_err spec_check_classes(char *const *names, size_t count,

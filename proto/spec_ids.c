@@ -31,23 +31,13 @@ static enum sl_err spec_check_hash(Sluice__V1__IdColumnSpec *c, bool text,
     return spec_word(at, c->hash, hashes, SL_COUNT(hashes), NULL, err);
 }
 
-const char *spec_label_column_used(const Sluice__V1__SourceSpec *s,
-                                   const char *name)
+const char *spec_column_used(const Sluice__V1__SourceSpec *s, const char *name)
 {
     if (s->label_column != NULL && strcmp(name, s->label_column) == 0)
         return "the label_column";
     for (size_t i = 0; i < s->n_label_columns; i++)
         if (strcmp(name, s->label_columns[i]) == 0)
             return "one of label_columns";
-    return NULL;
-}
-
-const char *spec_column_used(const Sluice__V1__SourceSpec *s, const char *name)
-{
-    const char *label = spec_label_column_used(s, name);
-
-    if (label != NULL)
-        return label;
     for (size_t i = 0; i < s->n_columns; i++)
         if (strcmp(name, s->columns[i]) == 0)
             return "one of columns";
