@@ -171,9 +171,9 @@ static void data_put_weights(const struct data *d, uint8_t *y)
     }
 }
 
-// Writes a part of a label from `from` on to `to`, which may overlap it if it
-// does not begin behind it: a number is read before anything is written over
-// it.
+// Writes a part of a label to `to`: its numbers, or for each class a row of
+// zeroes and a 1. The numbers lie at `from`, which may overlap the space at
+// `to` but not begin before it: each number is read before that reaches it.
 static enum sl_err data_spread_part(const struct data_label_part *p,
                                     const float *from, float *to,
                                     struct sl_error *err)
@@ -519,5 +519,16 @@ enum sl_err data_put_class(const struct data *d, double value, void *y,
     }
     memset(row, 0, (size_t)classes * sizeof(float));
     row[(size_t)value] = 1.0f;
+    return SL_OK;
+}
+
+enum sl_err data_put_number(const struct data *d, double value, void *y,
+                            struct sl_error *err)
+{
+    float one = (float)value;
+
+    if (d->want.labels != DATA_VALUES)
+        return data_put_class(d, value, y, err);
+    memcpy(y, &one, sizeof(one));
     return SL_OK;
 }

@@ -264,20 +264,11 @@ static enum sl_err csv_read(struct data *d, uint64_t number, void *x, void *y,
     struct csv *c = sl_container_of(d, struct csv, data);
     size_t line = (size_t)number + c->header;
     struct csv_label label = {0, y};
-    float value;
     enum sl_err rc = csv_parse_line(c, line, x, &label, err);
 
     if (rc != SL_OK || c->labels > 0)
         return rc;
-    if (d->want.labels != DATA_VALUES) {
-        rc = data_put_class(d, label.one, y, err);
-        if (rc != SL_OK)
-            return sl_prefix(err, rc, "%s: line %zu", c->lines.path, line + 1);
-        return SL_OK;
-    }
-    value = (float)label.one;
-    memcpy(y, &value, sizeof(value));
-    return SL_OK;
+    return lines_put_label(&c->lines, line, d, label.one, y, err);
 }
 
 static void csv_release(struct data *d)

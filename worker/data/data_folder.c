@@ -101,7 +101,6 @@ static enum sl_err images_read(struct data *d, uint64_t number, void *x,
     size_t file = (size_t)number;
     uint32_t label = s->folder.files[file].class;
     struct decoder *decoder = decoders_take(&s->decoders);
-    float value = (float)label;
     enum sl_err rc;
 
     if (decoder == NULL)
@@ -110,10 +109,7 @@ static enum sl_err images_read(struct data *d, uint64_t number, void *x,
     decoders_give(&s->decoders, decoder);
     if (rc != SL_OK)
         return folder_blame(&s->folder, file, rc, err);
-    if (d->want.labels != DATA_VALUES)
-        return data_put_class(d, label, y, err);
-    memcpy(y, &value, sizeof(value));
-    return SL_OK;
+    return data_put_number(d, label, y, err);
 }
 
 static const char *images_class(const struct data *d, uint32_t i)

@@ -102,8 +102,6 @@ static enum sl_err libsvm_put_label(struct libsvm *f, size_t line,
                                     struct sl_error *err)
 {
     double label;
-    float value;
-    enum sl_err rc;
 
     if (text == NULL)
         return lines_fail(&f->lines, line, err, SL_EINVAL, "is empty");
@@ -114,15 +112,9 @@ static enum sl_err libsvm_put_label(struct libsvm *f, size_t line,
                 ? "has several labels, and one is read"
                 : "is not a number, as the label that comes first",
             err);
-    if (f->data.want.labels != DATA_VALUES) {
-        rc = data_put_class(&f->data, label == -1 ? 0 : label, y, err);
-        return rc == SL_OK ? rc
-                           : sl_prefix(err, rc, "%s: line %zu", f->lines.path,
-                                       line + 1);
-    }
-    value = (float)label;
-    memcpy(y, &value, sizeof(value));
-    return SL_OK;
+    if (f->data.want.labels != DATA_VALUES && label == -1)
+        label = 0;
+    return lines_put_label(&f->lines, line, &f->data, label, y, err);
 }
 
 static enum sl_err libsvm_read(struct data *d, uint64_t number, void *x,

@@ -149,7 +149,7 @@ static enum sl_err lines_drop_empty(struct text_lines *l, struct sl_error *err)
 enum sl_err lines_open(struct text_lines *l, const struct data_source *s,
                        struct sl_error *err)
 {
-    enum sl_err rc = SL_OK;
+    enum sl_err rc;
 
     l->path = sl_strdup(s->x);
     l->text = sl_malloc(LINE_BYTES + 1);
@@ -167,6 +167,16 @@ void lines_release(struct text_lines *l)
     sl_free(l->path);
     sl_free(l->start);
     sl_free(l->text);
+}
+
+enum sl_err lines_put_label(const struct text_lines *l, size_t line,
+                            const struct data *d, double value, void *y,
+                            struct sl_error *err)
+{
+    enum sl_err rc = data_put_number(d, value, y, err);
+
+    return rc == SL_OK ? rc
+                       : sl_prefix(err, rc, "%s: line %zu", l->path, line + 1);
 }
 
 void lines_hash(const struct text_lines *l, struct data *d)

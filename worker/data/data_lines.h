@@ -45,6 +45,11 @@ enum sl_err lines_fail(const struct text_lines *l, uint64_t line,
                        struct sl_error *err, enum sl_err code,
                        const char *what);
 
+// Writes the label of a line to y (data_put_number); an error names the line.
+enum sl_err lines_put_label(const struct text_lines *l, size_t line,
+                            const struct data *d, double value, void *y,
+                            struct sl_error *err);
+
 // Adds name, size and version of the file to the hash of d. l is open.
 void lines_hash(const struct text_lines *l, struct data *d);
 

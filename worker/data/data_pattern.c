@@ -77,15 +77,11 @@ static enum sl_err pattern_read(struct data *d, uint64_t number, void *x,
     uint32_t label = (uint32_t)((key >> 32) % p->classes);
     // Bytes lie behind the floats' space, and become floats in place.
     uint8_t *bytes = (uint8_t *)x + (d->u8 ? 0 : 3 * d->features);
-    float value = (float)label;
 
     pattern_draw_image(p, label, key, bytes);
     if (!d->u8)
         data_floats(bytes, d->features, d->scale, d->offset, x);
-    if (d->want.labels != DATA_VALUES)
-        return data_put_class(d, label, y, err);
-    memcpy(y, &value, sizeof(value));
-    return SL_OK;
+    return data_put_number(d, label, y, err);
 }
 
 static void pattern_release(struct data *d)

@@ -195,5 +195,9 @@ enum sl_err data_check_class(double value, uint64_t classes,
 // unchanged then, and the caller adds the file and place to the text.
 enum sl_err data_put_class(const struct data *d, double value, void *y,
                            struct sl_error *err);
+// Writes a label that is one number to y: the value, as f32, if d->want.labels
+// is DATA_VALUES, else its class, with the error of data_put_class.
+enum sl_err data_put_number(const struct data *d, double value, void *y,
+                            struct sl_error *err);
 
 #endif

@@ -66,7 +66,7 @@ static enum sl_err synthetic_read(struct data *d, uint64_t number, void *to,
     uint64_t stream = d->want.test ? STREAM_TEST : STREAM_TRAIN;
     size_t n = d->features;
     uint32_t label;
-    float value, *x = to;
+    float *x = to;
 
     rng_fill_normal(x, s->seed, stream, number * n, n);
     if (s->binary) {
@@ -81,11 +81,7 @@ static enum sl_err synthetic_read(struct data *d, uint64_t number, void *to,
     }
     for (size_t i = 0; i < n; i++)
         x[i] = x[i] * d->scale + d->offset;
-    if (d->want.labels != DATA_VALUES)
-        return data_put_class(d, label, y, err);
-    value = (float)label;
-    memcpy(y, &value, sizeof(value));
-    return SL_OK;
+    return data_put_number(d, label, y, err);
 }
 
 static void synthetic_release(struct data *d)

@@ -160,15 +160,12 @@ static enum sl_err tarset_put(const struct tarset *t, double value, void *y,
 {
     float one = (float)(value - (double)t->first);
 
-    if (t->data.want.labels != DATA_VALUES)
-        return data_put_class(&t->data, (double)one, y, err);
-    if (t->data.want.outputs != 1)
+    if (t->data.want.labels == DATA_VALUES && t->data.want.outputs != 1)
         return sl_fail(err, SL_EINVAL,
                        "has one number as its label, but the model has %llu "
                        "outputs; keep values in a .npy",
                        (unsigned long long)t->data.want.outputs);
-    memcpy(y, &one, sizeof(one));
-    return SL_OK;
+    return data_put_number(&t->data, (double)one, y, err);
 }
 
 static enum sl_err tarset_read_label(const struct tarset *t, struct decoder *d,
