@@ -56,17 +56,19 @@ static enum sl_err manifest_find_snapshot(char **out, struct fs *fs,
 {
     char *dir = fs_dirname(manifest), *path = fs_join(folder, file);
     char *beside = dir != NULL ? fs_join(dir, file) : NULL;
-    bool moved = path != NULL && beside != NULL && !fs_exists(fs, path) &&
-                 fs_exists(fs, beside);
     enum sl_err rc = path != NULL && beside != NULL ? SL_OK : sl_no_memory(err);
 
-    if (rc == SL_OK)
-        *out = moved ? beside : path;
-    if (rc != SL_OK || moved)
+    if (rc == SL_OK && !fs_exists(fs, path) && fs_exists(fs, beside)) {
         sl_free(path);
-    if (rc != SL_OK || !moved)
-        sl_free(beside);
+        path = beside;
+        beside = NULL;
+    }
     sl_free(dir);
+    sl_free(beside);
+    if (rc == SL_OK)
+        *out = path;
+    else
+        sl_free(path);
     return rc;
 }
 

@@ -243,7 +243,7 @@ enum sl_err wire_scan_structs(const ProtobufCMessageDescriptor *descriptor,
 {
     static const struct wire_limits defaults;
     const struct wire_limits *l = limits ? limits : &defaults;
-    size_t max_bytes = l->max_bytes ? l->max_bytes : WIRE_MAX_BYTES;
+    size_t max_bytes = wire_max_bytes(limits);
     struct wire_scanner s = {.at = bytes, .start = bytes, .err = err};
     enum sl_err rc;
 

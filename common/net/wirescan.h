@@ -38,6 +38,13 @@ struct wire_limits {
     size_t max_fields;  // fields and elements at all levels; 0: WIRE_MAX_FIELDS
 };
 
+// Returns the most bytes of a message; `limits` may be NULL: the default.
+static inline size_t wire_max_bytes(const struct wire_limits *limits)
+{
+    return limits != NULL && limits->max_bytes > 0 ? limits->max_bytes
+                                                   : WIRE_MAX_BYTES;
+}
+
 // Checks that `bytes` (NULL is allowed if `size` is 0) hold one message of the
 // type `descriptor` within `limits` (NULL: all defaults); allocates nothing.
 enum sl_err wire_scan(const ProtobufCMessageDescriptor *descriptor,

@@ -144,16 +144,15 @@ enum sl_err wire_unpack_slices(ProtobufCMessage **out, struct wire_arena *arena,
                                const struct wire_limits *limits,
                                struct sl_error *err)
 {
-    size_t n = 0, max = limits != NULL ? limits->max_bytes : 0;
     struct slices_cursor cursor;
     const uint8_t *bytes;
     uint8_t *gathered;
+    size_t n = 0;
 
-    max = max > 0 ? max : WIRE_MAX_BYTES;
     slices_cursor_init(&cursor, slices);
     bytes = slices_next(&cursor, SIZE_MAX, &n);
     // The scan refuses what is larger, without a look at the bytes.
-    if (n < slices->bytes && slices->bytes <= max) {
+    if (n < slices->bytes && slices->bytes <= wire_max_bytes(limits)) {
         arena->budget_bytes = arena->used_bytes + slices->bytes + ALIGN;
         gathered = wire_arena_alloc(arena, slices->bytes);
         if (gathered == NULL)
