@@ -21,7 +21,7 @@ import math
 import os
 import pathlib
 import tempfile
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, List, Mapping, Optional, Sequence, Union
 
 import numpy
 
@@ -89,6 +89,20 @@ def _adapted(model: Any) -> str:
     return json.dumps(parts)
 
 
+def _rows(arrays: Union[Sequence[Any], Mapping[str, Any]], names: Sequence[str],
+          what: str, of: str = "") -> List[Any]:
+    """The arrays in the order of `names`, each as a row of f32 for a sample. `what`, with
+    the plural's s, and `of` say in errors what they are."""
+    if isinstance(arrays, Mapping):
+        if set(arrays) != set(names):
+            raise ValueError(f"the model's {what} are {', '.join(names)}, not "
+                             f"{', '.join(map(str, arrays))}")
+        arrays = [arrays[name] for name in names]
+    if len(arrays) != len(names):
+        raise ValueError(f"the model has {len(names)} {what}, and here are {of}{len(arrays)}")
+    return [numpy.asarray(array, "f4").reshape(len(array), -1) for array in arrays]
+
+
 def join_inputs(model: Any, arrays: Union[Sequence[Any], Mapping[str, Any]]) -> Any:
     """The samples of a model with several inputs as one array of f32, (samples, numbers),
     for `x` of the job's data. `arrays` are in the order of model.inputs, or by the names
@@ -98,14 +112,7 @@ def join_inputs(model: Any, arrays: Union[Sequence[Any], Mapping[str, Any]]) -> 
     if isinstance(listed[0], str):
         listed = [listed]  # one input
     names = [entry[0] for entry in listed]
-    if isinstance(arrays, Mapping):
-        if set(arrays) != set(names):
-            raise ValueError(f"the model's inputs are {', '.join(names)}, not "
-                             f"{', '.join(map(str, arrays))}")
-        arrays = [arrays[name] for name in names]
-    if len(arrays) != len(names):
-        raise ValueError(f"the model has {len(names)} inputs, and here are {len(arrays)}")
-    flat = [numpy.asarray(array, "f4").reshape(len(array), -1) for array in arrays]
+    flat = _rows(arrays, names, "inputs")
     shapes = {name: model.get_layer(name).output.shape[1:] for name in names}
     for name, part in zip(names, flat):
         if part.shape[1] != math.prod(shapes[name]):
@@ -119,17 +126,8 @@ def join_labels(model: Any, arrays: Union[Sequence[Any], Mapping[str, Any]]) -> 
     for `y` of the job's data: of a sparse_categorical_crossentropy the class, of all other
     losses as many numbers as the output has. `arrays` are in the order of model.outputs, or
     by the names of the outputs."""
-    names = list(model.output_names)
-    if isinstance(arrays, Mapping):
-        if set(arrays) != set(names):
-            raise ValueError(f"the model's outputs are {', '.join(names)}, not "
-                             f"{', '.join(map(str, arrays))}")
-        arrays = [arrays[name] for name in names]
-    if len(arrays) != len(names):
-        raise ValueError(f"the model has {len(names)} outputs, and here are labels of "
-                         f"{len(arrays)}")
     return numpy.concatenate(
-        [numpy.asarray(array, "f4").reshape(len(array), -1) for array in arrays], axis=1)
+        _rows(arrays, list(model.output_names), "outputs", "labels of "), axis=1)
 
 
 def to_job(model: Any, data: Optional[Mapping[str, Any]] = None, *,

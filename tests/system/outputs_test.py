@@ -10,6 +10,7 @@ import numpy
 
 from cluster import BIN, ROOT, Cluster, check, check_counts, check_equal, main
 from frameworks import run_warm, there
+from ring_test import Ring
 
 SAMPLES, BATCH, EPOCHS = 32, 8, 5
 STEPS = SAMPLES // BATCH * EPOCHS
@@ -163,16 +164,8 @@ def losses_of_values(c, name):
                        for loss in spec["losses"]])
 
 
-class Stored(Cluster):
-    """Whose workers may write checkpoints, as members of a ring do."""
-
-    def __init__(self, **options):
-        super().__init__(**options)
-        self.args["worker"] += ["--store", str(self.dir / "store")]
-
-
 def losses_fall_as_those_of_keras():
-    with Stored(psservers=1, workers=1) as c:
+    with Ring(1, psservers=1) as c:
         told = keras(FIT, c.dir, BATCH, EPOCHS)
         check_equal(sorted(told), ["faces", "pixels", "tickets"], "nets")
         modes = {"tickets": ["train.mode=async"],

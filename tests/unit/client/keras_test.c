@@ -557,6 +557,10 @@ TEST(keras, a_layer_that_is_called_again_shares_its_variables)
     T_PTR(json_object_get(layer_at(&k, 2), "shares"), NULL);
     T_TRUE(json_object_get(layer_at(&k, 2), "rate") != NULL);
     keras_release(&k);
+}
+
+TEST(keras, calls_of_a_layer_that_cannot_be_are_refused)
+{
     refused_text(
         SL_EINVAL,
         FUNCTIONAL(TWICE("Dense", "'units': 3", OF("x", "0"), OF("t", "1")),

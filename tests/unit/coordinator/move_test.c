@@ -425,14 +425,15 @@ TEST(move, a_job_gets_no_more_psservers_than_it_may_have)
 }
 
 // ps-0 says that it has a memory of the shard that the journal does not know.
-static void show_more(struct world *w, uint32_t shard)
+// `uid`: of the job, as it knows it; 0: it does not.
+static void show_more(struct world *w, uint32_t shard, uint64_t uid)
 {
     struct fake_shard *f = &w->members[PS_0].shards[shard];
 
     T_OK(counted_init(&f->counted, &w->schedule));
     f->placed = f->loaded = f->admitted = true;
     f->incarnation = w->incarnations[shard] + 1;
-    w->uid = jobs_get(w->coord, w->job)->uid;
+    w->uid = uid;
     fake_hello_live(w, &w->members[PS_0]);
     fake_deliver_all(w, &w->members[PS_0]);
 }
@@ -443,15 +444,10 @@ TEST(move, I7_a_shard_that_moved_after_the_copy_of_the_journal)
 {
     struct world *w = move_running(world_graph_job);
     uint32_t shard = shard_on(w, "ps-1");
-    struct fake_shard *f = &w->members[PS_0].shards[shard];
 
-    T_OK(counted_init(&f->counted, &w->schedule));
-    f->placed = f->loaded = f->admitted = true;
-    f->incarnation = w->incarnations[shard] + 1;
-    fake_hello_live(w, &w->members[PS_0]); // it does not know the job's uid
-    fake_deliver_all(w, &w->members[PS_0]);
+    show_more(w, shard, 0);
     T_STR(world_reason(w), "");
-    show_more(w, shard);
+    show_more(w, shard, jobs_get(w->coord, w->job)->uid);
     T_HAS(world_reason(w), "I7");
     world_release(w);
 }
@@ -466,7 +462,7 @@ TEST(move, I7_a_stop_with_a_checkpoint_ends_a_paused_job_whose_shard_moves)
     for (int i = 0; i < LIMIT && strcmp(owner(w, shard), "ps-1") == 0; i++)
         world_step(w);
     T_FALSE(job_served(jobs_get(w->coord, w->job)));
-    show_more(w, 1 - shard);
+    show_more(w, 1 - shard, jobs_get(w->coord, w->job)->uid);
     T_HAS(world_reason(w), "I7");
     stop_saved(w);
     T_EQ(world_state(w), JOB_STOPPED);

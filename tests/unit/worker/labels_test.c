@@ -3,20 +3,16 @@
 #include "tests/harness/roots.h"
 #include "tests/harness/t.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "common/base/fs.h"
 #include "worker/data/data.h"
 
 static const char *put(const char *name, const char *text)
 {
-    const char *path = t_path(name);
-    FILE *f = fopen(path, "w");
-
-    T_TRUE(f != NULL);
-    T_EQ(fwrite(text, 1, strlen(text), f), strlen(text));
-    T_EQ(fclose(f), 0);
-    return path;
+    T_OK(fs_write_durable(fs_posix(), t_path(name), text, strlen(text),
+                          t_err()));
+    return t_path(name);
 }
 
 // One feature; a class of three, two numbers, and two classes of two.

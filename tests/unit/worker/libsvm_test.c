@@ -3,23 +3,17 @@
 #include "tests/harness/roots.h"
 #include "tests/harness/t.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "common/base/fs.h"
 #include "worker/data/data.h"
 #include "worker/data/data_ids.h"
 
 static const char *put_text(const char *name, const char *text)
 {
-    static char path[600];
-    FILE *f;
-
-    snprintf(path, sizeof(path), "%s/%s", t_tmpdir(), name);
-    f = fopen(path, "wb");
-    T_TRUE(f != NULL);
-    T_EQ(fwrite(text, 1, strlen(text), f), strlen(text));
-    T_EQ(fclose(f), 0);
-    return path;
+    T_OK(fs_write_durable(fs_posix(), t_path(name), text, strlen(text),
+                          t_err()));
+    return t_path(name);
 }
 
 static struct data_want classes_of(uint64_t features, uint64_t outputs)
