@@ -82,7 +82,7 @@ void closure_turn(struct sluice_closure *c, struct lease *l)
 {
     c->now = l;
     fill_info(c);
-    // Fails for no epoch if it has not for another.
+    // It refuses a number of samples alone, and took this one before.
     (void)order_init(&c->order, c->info.seed, c->info.epoch, c->info.samples);
     closure_positions(c, 0);
 }

@@ -52,8 +52,8 @@ struct layout {
     struct layout_piece *pieces;
     struct layout_shard *shards;
     uint32_t variables_count, pieces_count, shards_count;
-    uint32_t first_rows; // shards before this one have no rows of tables; 0 if
-                         // there are none without elements
+    uint32_t first_rows; // shards before this one have no rows of tables; 0
+                         // unless there are shards without elements
     uint64_t elements;   // elements of the flat vector
 };
 

@@ -167,7 +167,7 @@ static enum sl_err add_schedule(json_t *optimizer, const json_t *value,
 static const struct argument optimizer_common[] = {
     {"name", SKIP, NULL, NULL},
     {"weight_decay", COPY, NULL, NULL},
-    {"clipnorm", COPY, NULL, "0"}, // a clip of 0 is off
+    {"clipnorm", COPY, NULL, "0"}, // 0: no clipping
     {"global_clipnorm", COPY, NULL, "0"},
     {"clipvalue", COPY, NULL, "0"},
     {"use_ema", ONLY, NULL, "false"},

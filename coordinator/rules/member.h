@@ -173,7 +173,7 @@ struct members {
     struct list unsent; // workers that leases are to be sent to
     struct list lost;   // lost members, newest first
     struct map by_id;
-    uint32_t workers, psservers; // in `all`, in whatever state
+    uint32_t workers, psservers; // members in `all`, by role
 };
 
 // Sets *ms to no members, which are suspect after MEMBER_MISSED heartbeats and

@@ -185,8 +185,8 @@ struct loss_labels {
     uint32_t labels, weights; // weights: only where samples have some
 };
 
-// Copies `rows` rows of `each` reals, which lie in rows of `wide` from byte
-// `at` of the labels on, each row `times` times. Returns the copy.
+// Copies reals that lie in rows of `wide` from byte `at` of the labels on: the
+// first dim[2] of each of dim[0] rows, dim[1] times. Returns the copy.
 static uint32_t loss_copy(struct build *b, const struct loss_head *h, size_t at,
                           const int64_t dim[3], int64_t wide)
 {
